@@ -1,0 +1,1 @@
+"""The databases: the only room that knows a driver."""

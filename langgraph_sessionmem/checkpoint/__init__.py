@@ -1,0 +1,1 @@
+"""LangGraph's checkpointer: per-thread state that lives as long as it should."""

@@ -1,0 +1,85 @@
+"""What a config says: which checkpoint, which metadata, how long its thread lives."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import EXCLUDED_METADATA_KEYS, CheckpointMetadata
+
+from langgraph_sessionmem.errors import InvalidArgument
+from langgraph_sessionmem.expiry import TTL, TTLFunction, read_session_ttl
+from langgraph_sessionmem.records import Limits
+
+SESSION_TTL = "session_ttl"
+
+
+class Place(NamedTuple):
+    """Which checkpoint a config names; no `checkpoint_id` means the latest."""
+
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str | None
+
+
+def read_place(config: RunnableConfig) -> Place:
+    """The checkpoint that a config names.
+
+    Raises:
+        InvalidArgument: the config names no thread.
+    """
+    configurable = config.get("configurable") or {}
+    if configurable.get("thread_id") in (None, ""):
+        raise InvalidArgument(
+            'The config names no thread: pass {"configurable": {"thread_id": "..."}}.'
+        )
+    checkpoint_id = configurable.get("checkpoint_id")
+    return Place(
+        str(configurable["thread_id"]),
+        str(configurable.get("checkpoint_ns") or ""),
+        str(checkpoint_id) if checkpoint_id else None,
+    )
+
+
+def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
+    """The config that names a checkpoint."""
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": checkpoint_ns,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+def merge_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
+    """The metadata to store: what was passed, and the scalars of the config, as LangGraph does.
+
+    Unlike LangGraph's own, NUL stays in text, and `session_ttl` stays out.
+    """
+    merged: dict[str, Any] = dict(metadata)
+    merged.pop("writes", None)
+    for source in (config.get("metadata"), config.get("configurable")):
+        for key, value in (source or {}).items():
+            hidden = key in EXCLUDED_METADATA_KEYS or key.startswith("__") or key == SESSION_TTL
+            if key not in merged and not hidden and isinstance(value, str | int | float):
+                merged[key] = value
+    return merged
+
+
+def read_limits(
+    config: RunnableConfig, metadata: CheckpointMetadata, ttl: TTL | TTLFunction | None
+) -> tuple[Limits, bool]:
+    """The limits for the thread of this put, and whether the thread asked for them itself.
+
+    Raises:
+        InvalidArgument: `session_ttl` is no duration, or the function returned no `TTL`.
+    """
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    if SESSION_TTL in configurable:
+        return read_session_ttl(configurable[SESSION_TTL]).limits, True
+    if callable(ttl):
+        found = ttl(config, metadata)
+        if found is not None and not isinstance(found, TTL):
+            raise InvalidArgument(f"The ttl function returned {found!r}: return a TTL or None.")
+        ttl = found
+    return (ttl.limits if ttl is not None else Limits()), False

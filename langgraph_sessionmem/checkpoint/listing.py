@@ -1,0 +1,170 @@
+"""Listing checkpoints page by page: nothing is held in the database between pages.
+
+The database narrows by thread, namespace, id and order key; metadata filters, and a `before` of
+another namespace, are decided here.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+
+from langgraph_sessionmem.backends.base import Records
+from langgraph_sessionmem.checkpoint.channels import runs_to_read
+from langgraph_sessionmem.checkpoint.getting import by_place, make_tuple
+from langgraph_sessionmem.checkpoint.head import unpack_head
+from langgraph_sessionmem.checkpoint.remembered import SaverState
+from langgraph_sessionmem.errors import InvalidArgument, ThreadDamaged
+from langgraph_sessionmem.records import CheckpointRow, CheckpointScan, OrderKey, ScanCursor
+
+PAGE_SIZE = 100
+
+
+class Listing(NamedTuple):
+    """What is still to be listed.
+
+    Attributes:
+        scan: the next page of the database.
+        filter: metadata that must be equal.
+        before_id: the checkpoint before which to list; None for all.
+        left: how many checkpoints may still come; None for all.
+    """
+
+    scan: CheckpointScan
+    filter: Mapping[str, Any]
+    before_id: str | None
+    left: int | None
+
+
+class Page(NamedTuple):
+    """Some checkpoints, and what is left after them; `rest` is None at the end."""
+
+    tuples: list[CheckpointTuple]
+    rest: Listing | None
+
+
+def plan_listing(
+    config: RunnableConfig | None,
+    filter: dict[str, Any] | None,
+    before: RunnableConfig | None,
+    limit: int | None,
+) -> Listing:
+    """What `list` was asked for.
+
+    Raises:
+        InvalidArgument: the limit is no number of checkpoints, or the filter no mapping.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        raise InvalidArgument(f"limit={limit!r}: give a whole number, or None for all.")
+    if filter is not None and not isinstance(filter, Mapping):
+        raise InvalidArgument(f"filter={filter!r}: give a mapping of metadata to equal values.")
+    wanted: Mapping[str, Any] = (config or {}).get("configurable") or {}
+    # The server's clients send `before` without "configurable".
+    border: Mapping[str, Any] = (before or {}).get("configurable") or before or {}
+    size = PAGE_SIZE if limit is None or filter else max(1, min(limit, PAGE_SIZE))
+    scan = CheckpointScan(
+        thread_id=_text(wanted.get("thread_id")),
+        checkpoint_ns=_text(wanted.get("checkpoint_ns")),
+        checkpoint_id=_text(wanted.get("checkpoint_id") or None),
+        limit=size,
+    )
+    before_id = _text(border.get("checkpoint_id") or None)
+    return Listing(scan, filter or {}, before_id, limit)
+
+
+async def next_page(records: Records, state: SaverState, listing: Listing) -> Page:
+    """The next checkpoints, latest first, and what is left.
+
+    Raises:
+        ThreadDamaged: the database lost a part of a checkpoint.
+    """
+    if listing.left is not None and listing.left <= 0:
+        return Page([], None)
+    rows = await records.scan_checkpoints(listing.scan)
+    metadata = {row: state.codec.decode(row.metadata) for row in rows}
+    before = await _before(records, metadata, listing)
+    kept = [row for row in before if _matches(metadata[row], listing.filter)][: listing.left]
+    try:
+        tuples = await _make_tuples(records, state, kept)
+    except ThreadDamaged:
+        # A thread deleted meanwhile is not listed; a damaged one raises again.
+        alive = [
+            row for row in kept if await records.read_orders(row.thread_id, [row.checkpoint_id])
+        ]
+        tuples = await _make_tuples(records, state, alive)
+    left = None if listing.left is None else listing.left - len(tuples)
+    if len(rows) < listing.scan.limit or left == 0:
+        return Page(tuples, None)
+    last = rows[-1]
+    cursor = ScanCursor(last.order, last.thread_id, last.checkpoint_ns, last.checkpoint_id)
+    return Page(tuples, listing._replace(scan=listing.scan._replace(after=cursor), left=left))
+
+
+async def _make_tuples(
+    records: Records, state: SaverState, rows: list[CheckpointRow]
+) -> list[CheckpointTuple]:
+    threads: dict[tuple[str, int], list[CheckpointRow]] = defaultdict(list)
+    for row in rows:
+        threads[row.thread_id, row.generation].append(row)
+    made: dict[tuple[str, str, str], CheckpointTuple] = {}
+    for (thread_id, generation), own in threads.items():
+        runs = runs_to_read([unpack_head(row.head, state.codec) for row in own])
+        bodies = by_place(await records.read_elements(thread_id, generation, runs))
+        writes = defaultdict(list)
+        names = [(row.checkpoint_ns, row.checkpoint_id) for row in own]
+        for write in await records.read_writes(thread_id, generation, names):
+            writes[write.checkpoint_ns, write.checkpoint_id].append(write)
+        for row, name in zip(own, names, strict=True):
+            made[thread_id, *name] = make_tuple(state, row, bodies, writes[name])
+    return [made[row.thread_id, row.checkpoint_ns, row.checkpoint_id] for row in rows]
+
+
+async def _before(
+    records: Records, metadata: Mapping[CheckpointRow, Mapping[str, Any]], listing: Listing
+) -> list[CheckpointRow]:
+    """The rows that come before `listing.before_id`, in their own namespace or by their parents."""
+    border = listing.before_id
+    if border is None:
+        return list(metadata)
+    names: dict[str, set[str]] = defaultdict(set)
+    for row, found in metadata.items():
+        names[row.thread_id] |= {border, *_parents(found).values()}
+    orders = {
+        (thread_id, row.checkpoint_ns, row.checkpoint_id): row.order
+        for thread_id, ids in names.items()
+        for row in await records.read_orders(thread_id, sorted(ids))
+    }
+    return [row for row, found in metadata.items() if _comes_before(row, found, border, orders)]
+
+
+def _comes_before(
+    row: CheckpointRow,
+    metadata: Mapping[str, Any],
+    border: str,
+    orders: Mapping[tuple[str, str, str], OrderKey],
+) -> bool:
+    own = orders.get((row.thread_id, row.checkpoint_ns, border))
+    if own is not None:
+        return row.order < own
+    for namespace, ancestor in _parents(metadata).items():
+        # The border is of a graph above: what ran below its earlier checkpoints came before it.
+        there = orders.get((row.thread_id, namespace, border))
+        above = orders.get((row.thread_id, namespace, ancestor))
+        if there is not None and above is not None:
+            return above < there
+    return row.checkpoint_id < border
+
+
+def _parents(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    return metadata.get("parents") or {}
+
+
+def _matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Equality as `InMemorySaver` has it: an absent key equals None."""
+    return all(value == metadata.get(key) for key, value in filter.items())
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,254 @@
+"""Storing a checkpoint, or a task's writes: a plan that holds bytes only, then one save."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+)
+from langgraph.checkpoint.serde.types import INTERRUPT, TASKS
+
+from langgraph_sessionmem.backends.base import Records
+from langgraph_sessionmem.checkpoint.channels import (
+    Known,
+    ListSnapshot,
+    inherited_entries,
+    store_channels,
+    take_snapshot,
+)
+from langgraph_sessionmem.checkpoint.configs import (
+    Place,
+    config_of,
+    merge_metadata,
+    read_limits,
+    read_place,
+)
+from langgraph_sessionmem.checkpoint.getting import read_known
+from langgraph_sessionmem.checkpoint.head import Entry, Head, pack_head
+from langgraph_sessionmem.checkpoint.remembered import SaverState
+from langgraph_sessionmem.errors import (
+    ConcurrentUpdate,
+    InvalidArgument,
+    SessionExpired,
+    ThreadDeleted,
+    ValueNotStorable,
+)
+from langgraph_sessionmem.expiry import TTL, TTLFunction
+from langgraph_sessionmem.records import CheckpointSave, Limits, Outcome, WriteRow, WritesSave
+
+_ATTEMPTS = 5
+_WORK_CHANNELS = ("branch:to:", "__start__", TASKS)
+"""Channels that hold a value while tasks are still to run."""
+
+
+class PutPlan(NamedTuple):
+    """All that a `put` is going to store, taken before the first wait.
+
+    Attributes:
+        place: the new checkpoint, with its id.
+        parent_id: the checkpoint it came from.
+        checkpoint: for its versions; its values are in `taken`.
+        taken: the values that may have changed, by channel.
+        begins: no checkpoint came before it, in its own namespace or above.
+        pending: tasks are still to run.
+        deltas: the thread has a channel that is rebuilt from earlier writes.
+    """
+
+    place: Place
+    parent_id: str | None
+    checkpoint: Checkpoint
+    new_versions: ChannelVersions
+    taken: Mapping[str, ListSnapshot | bytes]
+    metadata: bytes
+    run_id: str | None
+    limits: Limits
+    sticky: bool
+    begins: bool
+    pending: bool
+    deltas: bool
+
+
+def plan_put(
+    state: SaverState,
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+    ttl: TTL | TTLFunction | None,
+) -> PutPlan:
+    """Take what a `put` was given as bytes.
+
+    Raises:
+        InvalidArgument: the config names no thread, or a TTL is no duration.
+        ValueNotStorable: a value can't be stored.
+    """
+    place = read_place(config)
+    merged = merge_metadata(config, metadata)
+    limits, sticky = read_limits(config, metadata, ttl)
+    key = (place.thread_id, place.checkpoint_ns, place.checkpoint_id or "")
+    known = state.known.get(key) if place.checkpoint_id else None
+    inherited = inherited_entries(checkpoint, new_versions, known)
+    values = checkpoint["channel_values"]
+    changed = {name: value for name, value in values.items() if name not in inherited}
+    parents = merged.get("parents")
+    return PutPlan(
+        place=place._replace(checkpoint_id=checkpoint["id"]),
+        parent_id=place.checkpoint_id,
+        checkpoint=checkpoint,
+        new_versions=new_versions,
+        taken=take_snapshot(state.codec, changed, custom=state.custom_serde),
+        metadata=_encode_metadata(state, merged),
+        run_id=str(merged["run_id"]) if merged.get("run_id") else None,
+        limits=limits,
+        sticky=sticky,
+        begins=place.checkpoint_id is None and not place.checkpoint_ns and not parents,
+        # A subgraph runs inside a task of its parent graph, which is therefore pending.
+        pending=bool(place.checkpoint_ns)
+        or any(name.startswith(_WORK_CHANNELS) for name in values),
+        deltas=bool(merged.get("counters_since_delta_snapshot")),
+    )
+
+
+async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableConfig:
+    """Store the checkpoint of a plan.
+
+    Raises:
+        ThreadDeleted: the thread was deleted since its run began.
+        SessionExpired: the thread is past its `max_age`, or can't go on without its past.
+        ConcurrentUpdate: other writers were faster, time and again.
+    """
+    thread_id, namespace, checkpoint_id = plan.place
+    assert checkpoint_id is not None  # noqa: S101 - `plan_put` sets it
+    known, generation = await _parent(records, state, plan)
+    parent_id, new_logs = plan.parent_id, False
+    for _ in range(_ATTEMPTS):
+        inherited = inherited_entries(plan.checkpoint, plan.new_versions, known)
+        taken = _taken(state, plan, inherited)
+        stored = store_channels(state.codec, taken, inherited, known, new_logs=new_logs)
+        head = Head.of(plan.checkpoint, stored.entries)
+        save = CheckpointSave(
+            thread_id,
+            namespace,
+            checkpoint_id,
+            parent_id,
+            plan.run_id,
+            pack_head(head, state.codec),
+            plan.metadata,
+            stored.elements,
+            generation,
+            plan.begins,
+            plan.limits,
+            plan.sticky,
+            plan.pending,
+        )
+        saved = await records.save_checkpoint(save)
+        match saved.outcome:
+            case Outcome.SAVED:
+                found = Known(saved.generation, head.channel_versions, *stored.known)
+                if plan.parent_id is not None:
+                    # The child knows what the parent knew; a fork reads it again.
+                    state.known.drop((thread_id, namespace, plan.parent_id))
+                state.remember((thread_id, namespace, checkpoint_id), found)
+                return config_of(thread_id, namespace, checkpoint_id)
+            case Outcome.LOG_TAKEN:
+                new_logs = True
+            case Outcome.DELETED:
+                raise ThreadDeleted(thread_id)
+            case Outcome.EXPIRED:
+                raise SessionExpired(thread_id)
+            case Outcome.GONE:
+                if plan.deltas:
+                    # Its channels are rebuilt from writes that are no longer there.
+                    raise SessionExpired(thread_id)
+                known = generation = parent_id = None
+    raise ConcurrentUpdate(
+        f"Checkpoint {checkpoint_id!r} of thread {thread_id!r} met other writers in each of "
+        f"{_ATTEMPTS} attempts; try again."
+    )
+
+
+def plan_writes(
+    state: SaverState,
+    config: RunnableConfig,
+    writes: Sequence[tuple[str, Any]],
+    task_id: str,
+    task_path: str,
+) -> WritesSave:
+    """Take what a `put_writes` was given as bytes.
+
+    Raises:
+        InvalidArgument: the config names no checkpoint.
+        ValueNotStorable: a value can't be stored.
+    """
+    thread_id, namespace, checkpoint_id = read_place(config)
+    if checkpoint_id is None:
+        raise InvalidArgument(
+            'put_writes needs the checkpoint the task ran on: configurable["checkpoint_id"] is '
+            "missing; pass the config that put or get_tuple returned."
+        )
+    rows = []
+    for index, (channel, value) in enumerate(writes):
+        try:
+            body = state.codec.encode(value)
+        except ValueNotStorable as error:
+            raise error.under(channel) from error
+        idx = WRITES_IDX_MAP.get(channel, index)
+        rows.append(WriteRow(namespace, checkpoint_id, task_id, idx, task_path, channel, body))
+    return WritesSave(
+        thread_id,
+        namespace,
+        checkpoint_id,
+        rows,
+        state.generations.get((thread_id, namespace, checkpoint_id)),
+        Limits(),
+        any(channel == INTERRUPT for channel, _ in writes),
+    )
+
+
+async def put_writes(records: Records, save: WritesSave) -> None:
+    """Store a task's writes.
+
+    Raises:
+        ThreadDeleted: the thread was deleted since its run began.
+        SessionExpired: the thread is past its `max_age`.
+    """
+    saved = await records.save_writes(save)
+    if saved.outcome is Outcome.DELETED:
+        raise ThreadDeleted(save.thread_id)
+    if saved.outcome is Outcome.EXPIRED:
+        raise SessionExpired(save.thread_id)
+
+
+async def _parent(
+    records: Records, state: SaverState, plan: PutPlan
+) -> tuple[Known | None, int | None]:
+    """What is known of the plan's parent, and the life of the thread it was handed out in."""
+    if plan.parent_id is None:
+        return None, None
+    key = (plan.place.thread_id, plan.place.checkpoint_ns, plan.parent_id)
+    known = state.known.get(key) or await read_known(records, state, key)
+    return known, known.generation if known else state.generations.get(key)
+
+
+def _taken(
+    state: SaverState, plan: PutPlan, inherited: Mapping[str, Entry]
+) -> dict[str, ListSnapshot | bytes]:
+    """The values to store: the plan's, and those that turn out to have no entry to inherit."""
+    taken = {name: value for name, value in plan.taken.items() if name not in inherited}
+    missing = {
+        name: value
+        for name, value in plan.checkpoint["channel_values"].items()
+        if name not in inherited and name not in taken
+    }
+    return taken | take_snapshot(state.codec, missing, custom=state.custom_serde)
+
+
+def _encode_metadata(state: SaverState, metadata: dict[str, Any]) -> bytes:
+    try:
+        return state.codec.encode(metadata)
+    except ValueNotStorable as error:
+        raise error.under("metadata") from error

@@ -1,0 +1,151 @@
+"""Which types stored data may become: data is never code.
+
+`JsonPlusSerializer` writes an object as the name of a callable and its arguments, and reads it by
+importing and calling whatever is named. Here nothing is imported, and only these are called:
+LangGraph's safe types, types the user named, and data classes whose module the program has itself
+imported. Anything else raises; it never becomes something it wasn't.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import ormsgpack
+from langgraph.checkpoint.serde import jsonplus
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from pydantic import BaseModel
+from pydantic.v1 import BaseModel as BaseModelV1
+
+from langgraph_sessionmem.errors import CorruptData, InvalidArgument, TypeNotAllowed
+
+_METHODS = {("datetime", "datetime", "fromisoformat")}
+
+
+class Types:
+    """A rule for types.
+
+    Args:
+        named: types, or modules by name, whose types are allowed.
+        imported: data classes of modules that are already imported are allowed too.
+    """
+
+    def __init__(self, named: Iterable[type | str] = (), *, imported: bool = True) -> None:
+        self._imported = imported
+        self._modules: set[str] = set()
+        self._types: set[tuple[str, str]] = set()
+        for entry in named:
+            if isinstance(entry, str):
+                self._modules.add(entry)
+            elif isinstance(entry, type):
+                self._types.add((entry.__module__, entry.__name__))
+            else:
+                raise InvalidArgument(
+                    f"types=[{entry!r}]: give a class, or the name of a module as text."
+                )
+
+    @classmethod
+    def only(cls, names: Collection[tuple[str, ...]]) -> "Types":
+        """LangGraph's safe types and `names`, nothing else."""
+        types = cls(imported=False)
+        types._types = {(name[0], name[1]) for name in names}
+        return types
+
+    def find(self, module: str, name: str) -> Any:
+        """The type that data names.
+
+        Raises:
+            TypeNotAllowed: it may not be rebuilt, or isn't where the data says.
+        """
+        safe = (module, name) in SAFE_MSGPACK_TYPES
+        named = module in self._modules or (module, name) in self._types
+        if safe or named:
+            # Named by LangGraph or the user, so importing it is their own doing.
+            import_module(module)
+        found = getattr(sys.modules.get(module), name, None)
+        if found is None or not (safe or named or (self._imported and _is_data_class(found))):
+            raise TypeNotAllowed(module, name)
+        return found
+
+    def hook(self, code: int, data: bytes) -> Any:
+        """Rebuild one msgpack extension of `JsonPlusSerializer`; for `__unpack_ext_hook__`.
+
+        Raises:
+            TypeNotAllowed: the data names a type that may not be rebuilt.
+            CorruptData: the extension isn't one that `JsonPlusSerializer` writes.
+        """
+        content = ormsgpack.unpackb(data, ext_hook=self.hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code == jsonplus.EXT_DELTA_SNAPSHOT:
+            return _DeltaSnapshot(content)
+        if code == jsonplus.EXT_NUMPY_ARRAY:
+            dtype, shape, order, buffer = content
+            return np.frombuffer(buffer, dtype=np.dtype(dtype)).reshape(shape, order=order)
+        build = _BUILDERS.get(code)
+        if build is None:
+            raise CorruptData(f"Stored data has a msgpack extension of unknown code {code}.")
+        return build(self.find(content[0], content[1]), content)
+
+
+def _is_data_class(found: Any) -> bool:
+    if not isinstance(found, type):
+        return False
+    named_tuple = issubclass(found, tuple) and hasattr(found, "_fields")
+    models = issubclass(found, BaseModel | BaseModelV1 | Enum)
+    return models or named_tuple or dataclasses.is_dataclass(found)
+
+
+def _build_single(found: Any, content: Any) -> Any:
+    return found(content[2])
+
+
+def _build_positional(found: Any, content: Any) -> Any:
+    if (content[0], content[1]) == ("langgraph.types", "Send"):
+        node, arg, *timeout = content[2]
+        return found(node, arg, timeout=timeout[0]) if timeout else found(node, arg)
+    return found(*content[2])
+
+
+def _build_keywords(found: Any, content: Any) -> Any:
+    fields = content[2]
+    own = {name: field.init for name, field in getattr(found, "__dataclass_fields__", {}).items()}
+    settable = {name for name in fields if own.get(name, True)}
+    value = found(**{name: fields[name] for name in fields if name in settable})
+    for name in fields.keys() - settable:
+        # A field with `init=False` holds what it held, not what `__post_init__` makes anew.
+        object.__setattr__(value, name, fields[name])
+    return value
+
+
+def _build_method(found: Any, content: Any) -> Any:
+    module, name, argument, method = content
+    if (module, name, method) not in _METHODS:
+        raise TypeNotAllowed(module, f"{name}.{method}")
+    return getattr(found, method)(argument)
+
+
+def _build_model(found: Any, content: Any) -> Any:
+    try:
+        return found(**content[2])
+    except Exception:  # noqa: BLE001 - a validator may raise anything; the stored values were valid
+        return found.model_construct(**content[2])
+
+
+def _build_model_v1(found: Any, content: Any) -> Any:
+    try:
+        return found(**content[2])
+    except Exception:  # noqa: BLE001 - as above
+        return found.construct(**content[2])
+
+
+_BUILDERS: dict[int, Callable[[Any, Any], Any]] = {
+    jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG: _build_single,
+    jsonplus.EXT_CONSTRUCTOR_POS_ARGS: _build_positional,
+    jsonplus.EXT_CONSTRUCTOR_KW_ARGS: _build_keywords,
+    jsonplus.EXT_METHOD_SINGLE_ARG: _build_method,
+    jsonplus.EXT_PYDANTIC_V1: _build_model_v1,
+    jsonplus.EXT_PYDANTIC_V2: _build_model,
+}
