@@ -194,7 +194,10 @@ class _SqliteLink(Link, Statements):
         if reads and len(script) == 1:
             return self._run(queries, script)
         with self.transaction("begin" if reads else "begin immediate"):
-            return self._run(queries, script)
+            found = self._run(queries, script)
+        if any(step.query.startswith("drop_") for step in script):
+            self._return_pages()
+        return found
 
     @override
     async def statement(self, text: str, params: Params) -> list[SqlRow]:
@@ -204,6 +207,12 @@ class _SqliteLink(Link, Statements):
     async def has_table(self, name: str) -> bool:
         found = "select 1 from sqlite_master where type = 'table' and name = :name"
         return bool(await self.statement(found, {"name": name.rpartition(".")[2]}))
+
+    def _return_pages(self) -> None:
+        """Give freed pages back to the file system, unless a caller's transaction is open."""
+        if not self._connection.in_transaction:
+            # A script, since `execute` stops at the first page.
+            self._connection.executescript("pragma incremental_vacuum")
 
     def _run(self, queries: Sequence[str], script: Sequence[Step]) -> list[list[SqlRow]]:
         [now] = self._connection.execute(_NOW).fetchone()
