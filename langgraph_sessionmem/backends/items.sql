@@ -1,6 +1,7 @@
 -- What SQLite does for items. `:now` is the database's clock plus the backend's offset, in seconds,
 -- the same in all statements of a script. A namespace is one text, so that those under a prefix are
--- a range of it: `:low` to `:high`, exclusive. Lists come as JSON.
+-- a range of it: `:low` to `:high`, exclusive. Lists come as JSON. The tokens of an item are words of
+-- its text and, with no occurrences, terms of its fields.
 
 -- name: read_items
 select i.item_id, n.namespace, i.key, i.value, i.created_at, i.updated_at, i.ttl_minutes is not null
@@ -35,11 +36,11 @@ order by i.updated_at desc, n.namespace, i.key
 select i.item_id, n.namespace, i.key, i.value, i.created_at, i.updated_at, i.ttl_minutes is not null
 from {schema}.sessionmem_items i join {schema}.sessionmem_namespaces n on n.ns = i.ns
 where i.item_id in (
-  select t.item_id
-  from {schema}.sessionmem_namespaces m join {schema}.sessionmem_terms t on t.ns = m.ns
+  select p.item_id
+  from {schema}.sessionmem_namespaces m join {schema}.sessionmem_postings p on p.ns = m.ns
   where m.namespace >= :low and m.namespace < :high
-    and t.term in (select value from json_each(:terms))
-  group by t.item_id having count(*) = json_array_length(:terms)
+    and p.token in (select value from json_each(:terms))
+  group by p.item_id having count(*) = json_array_length(:terms)
 )
   and (i.expires_at is null or i.expires_at > :now)
   and (:after_updated_at is null or (-i.updated_at, n.namespace, i.key)
@@ -77,10 +78,11 @@ where n.namespace >= :low and n.namespace < :high and p.token = :token
   and p.item_id not in (select item_id from {schema}.sessionmem_items where expires_at <= :now)
 
 -- name: search_postings_among
+-- The plus keeps it on the token: going by the items would read all of their tokens.
 select p.token, p.item_id, p.occurrences
 from {schema}.sessionmem_namespaces n join {schema}.sessionmem_postings p on p.ns = n.ns
 where n.namespace >= :low and n.namespace < :high and p.token = :token
-  and p.item_id in (select value from json_each(:item_ids))
+  and +p.item_id in (select value from json_each(:item_ids))
 
 -- name: read_candidates
 select i.item_id, n.namespace, i.key, i.updated_at, i.length, i.position, i.session, i.asks
@@ -89,13 +91,18 @@ where i.item_id in (select value from json_each(:item_ids))
   and (i.expires_at is null or i.expires_at > :now)
 
 -- name: read_neighbours
+-- Each once, and none of those that are known already.
 select i.item_id, n.namespace, i.key, i.updated_at, i.length, i.position, i.session, i.asks
-from json_each(:item_ids) w
-join {schema}.sessionmem_items t on t.item_id = w.value
-join {schema}.sessionmem_items i
-  on i.ns = t.ns and i.position >= t.position - :distance and i.position <= t.position + :distance
-join {schema}.sessionmem_namespaces n on n.ns = i.ns
-where i.expires_at is null or i.expires_at > :now
+from {schema}.sessionmem_items i join {schema}.sessionmem_namespaces n on n.ns = i.ns
+where i.item_id in (
+  select s.item_id
+  from json_each(:item_ids) w
+  join {schema}.sessionmem_items t on t.item_id = w.value
+  join {schema}.sessionmem_items s
+    on s.ns = t.ns and s.position >= t.position - :distance and s.position <= t.position + :distance
+  where s.item_id not in (select value from json_each(:known))
+)
+  and (i.expires_at is null or i.expires_at > :now)
 
 -- name: scan_embedded
 select i.item_id, n.namespace, i.key, i.updated_at, i.length, i.position, i.session, i.asks
@@ -125,25 +132,27 @@ insert into {schema}.sessionmem_namespaces (namespace) select :namespace
 where not exists (select 1 from {schema}.sessionmem_namespaces where namespace = :namespace)
 
 -- name: save_item
--- A later write is later in its namespace, however coarse the clock. An expired item was not there.
+-- A later write has a later time, however coarse the clock; only times that are more than a second
+-- ahead, from before the clock went back, are passed over. An expired item was not there.
 insert into {schema}.sessionmem_items (
-  ns, key, value, created_at, updated_at, ttl_minutes, expires_at, length, position, session, asks
+  ns, key, value, created_at, updated_at, ttl_minutes, expires_at, tokens, length, position,
+  session, asks
 )
-select w.ns, :key, :value, w.time, w.time, :ttl_minutes, :now + 60 * :ttl_minutes, :length,
-  :position, :session, :asks
-from (
-  select n.ns, max(cast(:now * 1000000 as integer), 1 + coalesce((
-    select max(updated_at) from {schema}.sessionmem_items i where i.ns = n.ns
-  ), 0)) as time
-  from {schema}.sessionmem_namespaces n where n.namespace = :namespace
-) w where true
+select n.ns, :key, :value, t.time, t.time, :ttl_minutes, :now + 60 * :ttl_minutes, :tokens,
+  :length, :position, :session, :asks
+from {schema}.sessionmem_namespaces n, (
+  select max(cast(:now * 1000000 as integer), 1 + coalesce(max(updated_at), 0)) as time
+  from {schema}.sessionmem_items where updated_at < cast(:now * 1000000 as integer) + 1000000
+) t
+where n.namespace = :namespace
 on conflict (ns, key) do update set
   value = excluded.value,
   created_at = case when sessionmem_items.expires_at <= :now then excluded.created_at
     else sessionmem_items.created_at end,
-  updated_at = excluded.updated_at,
+  updated_at = max(excluded.updated_at, sessionmem_items.updated_at + 1),
   ttl_minutes = excluded.ttl_minutes,
   expires_at = excluded.expires_at,
+  tokens = excluded.tokens,
   length = excluded.length,
   position = excluded.position,
   session = excluded.session,
@@ -154,15 +163,7 @@ insert into {schema}.sessionmem_postings (ns, token, item_id, occurrences)
 select i.ns, t.key, i.item_id, t.value
 from {schema}.sessionmem_namespaces n
 join {schema}.sessionmem_items i on i.ns = n.ns and i.key = :key
-join json_each(:tokens) t
-where n.namespace = :namespace
-
--- name: save_terms
-insert into {schema}.sessionmem_terms (ns, term, item_id)
-select i.ns, t.value, i.item_id
-from {schema}.sessionmem_namespaces n
-join {schema}.sessionmem_items i on i.ns = n.ns and i.key = :key
-join json_each(:terms) t
+join json_each(i.tokens) t
 where n.namespace = :namespace
 
 -- name: save_vector
@@ -178,18 +179,21 @@ update {schema}.sessionmem_items set expires_at = :now + 60 * ttl_minutes
 where item_id = :item_id and expires_at > :now
 
 -- name: forget_postings
-delete from {schema}.sessionmem_postings where item_id = (
-  select i.item_id
-  from {schema}.sessionmem_namespaces n join {schema}.sessionmem_items i on i.ns = n.ns
-  where n.namespace = :namespace and i.key = :key
-)
-
--- name: forget_terms
-delete from {schema}.sessionmem_terms where item_id = (
-  select i.item_id
-  from {schema}.sessionmem_namespaces n join {schema}.sessionmem_items i on i.ns = n.ns
-  where n.namespace = :namespace and i.key = :key
-)
+-- By the tokens that the item was saved with: they are the key, and need no index of their own.
+delete from {schema}.sessionmem_postings
+where ns = (select ns from {schema}.sessionmem_namespaces where namespace = :namespace)
+  and item_id = (
+    select i.item_id
+    from {schema}.sessionmem_namespaces n join {schema}.sessionmem_items i on i.ns = n.ns
+    where n.namespace = :namespace and i.key = :key
+  )
+  and token in (
+    select t.key
+    from {schema}.sessionmem_namespaces n
+    join {schema}.sessionmem_items i on i.ns = n.ns and i.key = :key
+    join json_each(i.tokens) t
+    where n.namespace = :namespace
+  )
 
 -- name: forget_vectors
 delete from {schema}.sessionmem_vectors where item_id = (
@@ -215,11 +219,6 @@ delete from {schema}.sessionmem_postings where ns in (
   select ns from {schema}.sessionmem_namespaces where namespace >= :low and namespace < :high
 )
 
--- name: drop_terms_under
-delete from {schema}.sessionmem_terms where ns in (
-  select ns from {schema}.sessionmem_namespaces where namespace >= :low and namespace < :high
-)
-
 -- name: drop_vectors_under
 delete from {schema}.sessionmem_vectors where item_id in (
   select i.item_id
@@ -233,28 +232,26 @@ delete from {schema}.sessionmem_items where ns in (
 )
 returning expires_at is null or expires_at > :now
 
--- name: drop_expired_postings
--- The same items in every statement of the script: the order is the same.
-delete from {schema}.sessionmem_postings where item_id in (
-  select item_id from {schema}.sessionmem_items where expires_at <= :now
-  order by expires_at, item_id limit :limit
-)
+-- name: scan_expired_items
+select item_id from {schema}.sessionmem_items where expires_at <= :now
+order by expires_at, item_id limit :limit
 
--- name: drop_expired_terms
-delete from {schema}.sessionmem_terms where item_id in (
-  select item_id from {schema}.sessionmem_items where expires_at <= :now
-  order by expires_at, item_id limit :limit
-)
+-- name: drop_expired_postings
+-- One item a row, if nobody has put it again meanwhile.
+delete from {schema}.sessionmem_postings
+where ns = (
+    select ns from {schema}.sessionmem_items where item_id = :item_id and expires_at <= :now
+  )
+  and item_id = :item_id
+  and token in (
+    select t.key from {schema}.sessionmem_items i join json_each(i.tokens) t
+    where i.item_id = :item_id
+  )
 
 -- name: drop_expired_vectors
-delete from {schema}.sessionmem_vectors where item_id in (
-  select item_id from {schema}.sessionmem_items where expires_at <= :now
-  order by expires_at, item_id limit :limit
+delete from {schema}.sessionmem_vectors where item_id = (
+  select item_id from {schema}.sessionmem_items where item_id = :item_id and expires_at <= :now
 )
 
--- name: drop_expired_items
-delete from {schema}.sessionmem_items where item_id in (
-  select item_id from {schema}.sessionmem_items where expires_at <= :now
-  order by expires_at, item_id limit :limit
-)
-returning item_id
+-- name: drop_expired_item
+delete from {schema}.sessionmem_items where item_id = :item_id and expires_at <= :now

@@ -13,6 +13,7 @@ create table {schema}.sessionmem_items (
   updated_at integer not null,
   ttl_minutes real,
   expires_at real,
+  tokens text not null,
   length integer not null,
   position integer,
   session text,
@@ -21,6 +22,7 @@ create table {schema}.sessionmem_items (
 );
 create index {schema}.sessionmem_items_order
   on sessionmem_items (ns, updated_at, expires_at, length);
+create index {schema}.sessionmem_items_updated on sessionmem_items (updated_at);
 create index {schema}.sessionmem_items_position
   on sessionmem_items (ns, position) where position is not null;
 create index {schema}.sessionmem_items_expires
@@ -33,15 +35,6 @@ create table {schema}.sessionmem_postings (
   occurrences integer not null,
   primary key (ns, token, item_id)
 ) without rowid;
-create index {schema}.sessionmem_postings_item on sessionmem_postings (item_id);
-
-create table {schema}.sessionmem_terms (
-  ns integer not null,
-  term integer not null,
-  item_id integer not null,
-  primary key (ns, term, item_id)
-) without rowid;
-create index {schema}.sessionmem_terms_item on sessionmem_terms (item_id);
 
 create table {schema}.sessionmem_vectors (
   item_id integer not null,
