@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from langgraph_sessionmem.checkpoint.saver import SessionSaver
     from langgraph_sessionmem.compaction.compactor import Compactor
     from langgraph_sessionmem.compaction.ledger import Ledger
+    from langgraph_sessionmem.compaction.record import CompactedState
     from langgraph_sessionmem.errors import SessionMemoryError
     from langgraph_sessionmem.expiry import TTL
     from langgraph_sessionmem.store.store import LongTermStore
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "TTL",
+    "CompactedState",
     "Compactor",
     "Ledger",
     "LongTermStore",
@@ -27,6 +29,7 @@ __all__ = [
 
 _ROOMS = {
     "TTL": "expiry",
+    "CompactedState": "compaction.record",
     "Compactor": "compaction.compactor",
     "Ledger": "compaction.ledger",
     "LongTermStore": "store.store",
