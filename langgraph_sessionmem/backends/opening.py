@@ -119,4 +119,9 @@ def _sqlite_path(url: str, rest: str) -> str:
             f"{url!r} names a host, which SQLite has not: write sqlite:///relative.db or "
             "sqlite:////absolute.db."
         )
-    return rest[1:].partition("?")[0]
+    if "?" in rest:
+        raise InvalidArgument(
+            f"{url!r} has options after `?`, which we don't read: open the connection yourself and "
+            "pass it, or pass a path object for a file with such a name."
+        )
+    return rest[1:]

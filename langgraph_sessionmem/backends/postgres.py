@@ -36,7 +36,7 @@ from langgraph_sessionmem.backends.sql import (
     quote_identifier,
 )
 from langgraph_sessionmem.backends.sql_records import SqlRecords
-from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument
+from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument, SchemaMissing
 from langgraph_sessionmem.running import run_now
 
 Source: TypeAlias = (
@@ -50,8 +50,9 @@ POOL_SIZE = 10
 IDLE_SECONDS = 60.0
 """A connection that rested longer is tried before use: firewalls drop idle ones without a word."""
 
-_NOW = "(cast(extract(epoch from statement_timestamp()) as double precision) + :offset)"
-_PARAM = re.compile(r"(?<![:\w]):([a-z_]+)")
+_NOW = "(cast(extract(epoch from statement_timestamp()) as double precision) + %(offset)s)"
+_PARAM = re.compile(r'("(?:[^"]|"")*")|(?<![:\w]):([a-z_]+)')
+"""A quoted identifier, in which nothing is a parameter, or a parameter."""
 _BROKEN = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -78,6 +79,8 @@ class PostgresBackend(Backend):
         self._source, self._owned, self._setup = source, owned, setup
         self._schema = None if schema is None else quote_identifier(schema)
         self._lock = threading.Lock()
+        # One connection serves one operation at a time, or one could commit for another, or none.
+        self._turn, self._aturn = threading.Lock(), asyncio.Lock()
         self._queries: dict[str, str] | None = None
         self._mark_key = b""
         self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
@@ -87,7 +90,17 @@ class PostgresBackend(Backend):
     def from_url(
         cls, url: str, *, schema: str | None = None, setup: bool = True, max_size: int = POOL_SIZE
     ) -> Self:
-        """A backend with a pool of its own, opened on first use."""
+        """A backend with a pool of its own, opened on first use.
+
+        Raises:
+            InvalidArgument: the connection string can't be read.
+        """
+        try:
+            psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise InvalidArgument(
+                f"The PostgreSQL connection string can't be read: {error}"
+            ) from error
         pool = ConnectionPool(
             url, min_size=1, max_size=max_size, open=False, kwargs={"autocommit": True}
         )
@@ -177,7 +190,8 @@ class PostgresBackend(Backend):
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         source = self._source
         if isinstance(source, psycopg.Connection):
-            yield source
+            with self._turn:
+                yield source
             return
         assert isinstance(source, ConnectionPool)  # noqa: S101 - `run` has refused the async ones
         with self._lock:
@@ -194,7 +208,8 @@ class PostgresBackend(Backend):
     async def _aconnection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         source = self._source
         if isinstance(source, psycopg.AsyncConnection):
-            yield source
+            async with self._aturn:
+                yield source
             return
         assert isinstance(source, AsyncConnectionPool)  # noqa: S101 - `arun` serves the others
         async with source.connection() as connection:
@@ -203,7 +218,11 @@ class PostgresBackend(Backend):
     async def _prepare(self, link: "_PostgresLink") -> dict[str, str]:
         schema = self._schema or await self._current_schema(link)
         migrations = load_migrations("postgres", schema)
-        if self._setup:
+        try:
+            self._mark_key = await check(link, migrations, schema)
+        except SchemaMissing:
+            if not self._setup:
+                raise
             # A transaction's lock, not a session's, which a pooler would hand to somebody else.
             lock = "select pg_advisory_xact_lock(hashtextextended(:schema, 0))"
             await link.statement(lock, {"schema": schema})
@@ -214,8 +233,6 @@ class PostgresBackend(Backend):
             if not await link.statement(found, names):
                 await link.statement(f"create schema {schema}", {})
             self._mark_key = await migrate(link, migrations, schema)
-        else:
-            self._mark_key = await check(link, migrations, schema)
         return load_queries(["queries.sql", "items.sql", "postgres.sql"], schema)
 
     async def _current_schema(self, link: "_PostgresLink") -> str:
@@ -311,7 +328,12 @@ class _AsyncLink(_PostgresLink):
 @cache
 def _placeholders(query: str) -> str:
     """`query` with psycopg's placeholders in place of ours."""
-    return _PARAM.sub(r"%(\1)s", query.replace("%", "%%").replace(":now", _NOW))
+
+    def placeholder(found: re.Match[str]) -> str:
+        identifier, name = found.groups()
+        return identifier or (_NOW if name == "now" else f"%({name})s")
+
+    return _PARAM.sub(placeholder, query.replace("%", "%%"))
 
 
 def _is_ours_to_commit(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

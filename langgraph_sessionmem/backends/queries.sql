@@ -6,6 +6,16 @@
 update {schema}.sessionmem_threads set token = 0
 where thread_id = :thread_id and (idle_until <= :now or ends_at <= :now)
 
+-- name: lock_expired_for_writes
+-- The same for writes of a checkpoint the thread doesn't hold: they belong to the life that follows.
+update {schema}.sessionmem_threads set token = 0
+where thread_id = :thread_id and (idle_until <= :now or ends_at <= :now)
+  and not exists (
+    select 1 from {schema}.sessionmem_checkpoints c
+    where c.thread = sessionmem_threads.thread and c.checkpoint_ns = :checkpoint_ns
+      and c.checkpoint_id = :checkpoint_id
+  )
+
 -- name: lock_thread
 -- Holds a thread, whatever its state.
 update {schema}.sessionmem_threads set token = 0 where thread_id = :thread_id
@@ -134,6 +144,9 @@ on conflict (thread, checkpoint_ns, checkpoint_id) do update set
 select t.thread, t.token, case when t.ends_at <= :now then 1 else 0 end,
   case when exists (
     select 1 from {schema}.sessionmem_tombstones where mark = :mark and until > :now
+  ) then 1 else 0 end,
+  case when exists (
+    select 1 from {schema}.sessionmem_checkpoints c where c.thread = t.thread
   ) then 1 else 0 end
 from (select 1 as one) o
 left join {schema}.sessionmem_threads t on t.thread_id = :thread_id

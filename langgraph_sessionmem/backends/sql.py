@@ -127,5 +127,5 @@ def _read(file: str) -> str:
 
 
 def _statements(text: str, schema: str) -> list[str]:
-    bare = _COMMENT.sub("", text).replace("{schema}", schema)
-    return [statement.strip() for statement in bare.split(";") if statement.strip()]
+    statements = map(str.strip, _COMMENT.sub("", text).split(";"))
+    return [statement.replace("{schema}", schema) for statement in statements if statement]

@@ -67,7 +67,8 @@ class SqlCheckpoints(CheckpointRecords):
         wanted = [{"log": run.log, "start": run.start, "stop": run.end} for run in runs]
         step = Step("read_elements", {"generation": generation}, wanted)
         [rows] = await self._link.execute([step])
-        return [Element(log, position, bytes(body)) for log, position, body in rows]
+        found = {(log, position): body for log, position, body in rows}
+        return [Element(*place, bytes(body)) for place, body in found.items()]
 
     @override
     async def read_writes(
@@ -179,7 +180,9 @@ class SqlCheckpoints(CheckpointRecords):
             "checkpoint_ns": text_in(save.checkpoint_ns),
             "checkpoint_id": text_in(save.checkpoint_id),
         }
-        steps = []
+        steps: list[Step] = []
+        if save.generation is None:
+            steps = [Step("lock_expired_for_writes", place), *self._drop_locked(thread)]
         if make_thread:
             steps.append(Step("save_writes_thread", {**thread, **_limits(save.limits)}))
         # The update comes before the shared lock: two tasks that held it would wait for each other.
@@ -189,7 +192,10 @@ class SqlCheckpoints(CheckpointRecords):
         steps.append(Step("save_early_writes", place))
         steps.append(self._read_outcome(save.thread_id))
         *_, [outcome] = await self._link.execute(steps)
-        thread_found, _, ended, _ = outcome
+        thread_found, _, ended, _, _ = outcome
+        if thread_found is None and save.generation is None:
+            # Of no life that was deleted, as far as anybody knows.
+            return Saved(Outcome.GONE, 0)
         kept = thread_found is not None and save.generation in (None, thread_found)
         return _saved(outcome, saved=kept and not ended)
 
@@ -233,12 +239,13 @@ class SqlCheckpoints(CheckpointRecords):
 
 
 def _saved(outcome: SqlRow, *, saved: bool) -> Saved:
-    thread, _, ended, tombstone = outcome
+    thread, _, ended, tombstone, has_checkpoint = outcome
     if saved:
         return Saved(Outcome.SAVED, thread)
     if thread is not None and ended:
         return Saved(Outcome.EXPIRED, 0)
-    if thread is not None or tombstone:
+    # A thread that has only writes may be what this very run wrote after its rows were swept.
+    if has_checkpoint or tombstone:
         return Saved(Outcome.DELETED, 0)
     return Saved(Outcome.GONE, 0)
 

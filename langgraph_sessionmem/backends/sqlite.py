@@ -27,7 +27,7 @@ from langgraph_sessionmem.backends.sql import (
     load_queries,
 )
 from langgraph_sessionmem.backends.sql_records import SqlRecords
-from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument
+from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument, SchemaMissing
 from langgraph_sessionmem.running import run_now
 
 BUSY_SECONDS = 30.0
@@ -46,7 +46,8 @@ class SqliteBackend(Backend):
         setup: make the schema on first use; otherwise it must be there.
 
     Raises:
-        InvalidArgument: this SQLite is older than 3.35, or the connection is bound to a thread.
+        InvalidArgument: this SQLite is older than 3.35, or the connection is bound to a thread or
+            never commits by itself.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class SqliteBackend(Backend):
         self._link = _SqliteLink(self)
         self._records: SqlRecords | None = None
         if not owned:
-            self._refuse_bound_connection()
+            self._refuse_unusable_connection()
 
     @classmethod
     def from_path(cls, path: str | Path, *, setup: bool = True) -> Self:
@@ -129,8 +130,11 @@ class SqliteBackend(Backend):
 
     def _prepare(self) -> bytes:
         migrations = load_migrations("sqlite", _SCHEMA)
-        if not self._setup:
+        try:
             return run_now(check(self._link, migrations, _SCHEMA))
+        except SchemaMissing:
+            if not self._setup:
+                raise
         if self._owned:
             # Before the first table, or freed pages could only be returned by a full vacuum.
             self._connection.execute("pragma auto_vacuum = incremental")
@@ -138,7 +142,12 @@ class SqliteBackend(Backend):
         with self._link.transaction("begin immediate"):
             return run_now(migrate(self._link, migrations, _SCHEMA))
 
-    def _refuse_bound_connection(self) -> None:
+    def _refuse_unusable_connection(self) -> None:
+        if getattr(self._connection, "autocommit", None) is False:
+            raise InvalidArgument(
+                "This sqlite3 connection has autocommit=False, so what is stored would wait for "
+                "your commit: open it without, or with autocommit=True."
+            )
         refusal = self._executor.submit(self._probe).result()
         if refusal:
             raise InvalidArgument(
@@ -201,7 +210,7 @@ class _SqliteLink(Link, Statements):
 
     @override
     async def statement(self, text: str, params: Params) -> list[SqlRow]:
-        return self._connection.execute(text, dict(params)).fetchall()
+        return self._cursor().execute(text, dict(params)).fetchall()
 
     @override
     async def has_table(self, name: str) -> bool:
@@ -215,7 +224,7 @@ class _SqliteLink(Link, Statements):
             self._connection.executescript("pragma incremental_vacuum")
 
     def _run(self, queries: Sequence[str], script: Sequence[Step]) -> list[list[SqlRow]]:
-        [now] = self._connection.execute(_NOW).fetchone()
+        [now] = self._cursor().execute(_NOW).fetchone()
         clock = {"now": now + self._backend.offset_seconds}
         try:
             return [
@@ -227,13 +236,19 @@ class _SqliteLink(Link, Statements):
                 raise
             raise Refused(str(error).rpartition(".")[2]) from error
 
+    def _cursor(self) -> sqlite3.Cursor:
+        cursor = self._connection.cursor()
+        # The user's own connection may make something else of its rows.
+        cursor.row_factory = None
+        return cursor
+
     def _step(self, query: str, params: Params, rows: Sequence[Params] | None) -> list[SqlRow]:
         if rows is None:
-            return self._connection.execute(query, params).fetchall()
+            return self._cursor().execute(query, params).fetchall()
         if query.startswith("select"):
             found: list[SqlRow] = []
             for row in rows:
-                found += self._connection.execute(query, {**params, **row})
+                found += self._cursor().execute(query, {**params, **row})
             return found
-        self._connection.executemany(query, ({**params, **row} for row in rows))
+        self._cursor().executemany(query, ({**params, **row} for row in rows))
         return []

@@ -30,7 +30,7 @@ CALL = {"name": "find", "args": {"id": 7}, "id": "c1", "type": "tool_call"}
 
 VALUES: dict[str, tuple[Any, str]] = {
     "null": (None, "01c0"),
-    "a map": ({"a": [1, True, "б"], "b": 1.5}, "0182a1619301c3a2d0b1a162cb3ff8000000000000"),
+    "a map": ({"a": [1, True, "\u0431"], "b": 1.5}, "0182a1619301c3a2d0b1a162cb3ff8000000000000"),
     "bytes": (b"\x00\xff", "0400ff"),
     "a bytearray": (bytearray(b"\x00"), "0500"),
     "a human": (HumanMessage("hi", id="h1"), "020082a7636f6e74656e74a26869a26964a26831"),
