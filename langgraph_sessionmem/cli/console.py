@@ -1,0 +1,56 @@
+"""Where the commands write, and how they say what went wrong."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from langgraph_sessionmem.errors import SessionMemoryError
+
+BAD_INPUT = 2
+"""The exit code when an argument or a file can't be used."""
+
+
+_WIDTH = 100
+"""The width of what is piped or written to a file; a terminal has its own."""
+
+
+def output() -> Console:
+    """Where results go."""
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH
+    return console
+
+
+def side_output() -> Console:
+    """Where progress and errors go, so that results can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+def result_table(title: str) -> Table:
+    """An empty table in the commands' one style; it is to fit 100 columns."""
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Say an error of the package as its sentence, in red, without a traceback, and exit with 2."""
+    try:
+        yield
+    except SessionMemoryError as error:
+        side_output().print(Text(str(error), style="red"))
+        raise typer.Exit(BAD_INPUT) from None
