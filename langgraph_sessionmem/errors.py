@@ -108,7 +108,8 @@ class TypeNotAllowed(SessionMemoryError):
     def __init__(self, module: str, name: str) -> None:
         super().__init__(
             f"Stored data names {module}.{name}, which may not be rebuilt. Import it before "
-            f"reading, or allow it: SessionSaver(..., types=[{module!r}])."
+            f"reading, or allow it: SessionSaver(..., types=[{module!r}]), or types=[{name}] for "
+            "a class that its module doesn't have under this name."
         )
         self.module, self.name = module, name
 

@@ -47,6 +47,8 @@ Source: TypeAlias = (
 )
 
 POOL_SIZE = 10
+RETRIES = 2
+"""After a lost connection, each on another one: every operation has the same effect twice as once."""
 IDLE_SECONDS = 60.0
 """A connection that rested longer is tried before use: firewalls drop idle ones without a word."""
 
@@ -114,14 +116,15 @@ class PostgresBackend(Backend):
                 "async methods only: call those, or pass a blocking one, which serves both."
             )
         try:
-            try:
-                return self._attempt(operation)
-            except _BROKEN:
-                # Every operation is idempotent. Other idle connections are likely as dead as this.
-                if not isinstance(self._source, ConnectionPool):
-                    raise
-                self._source.check()
-                return self._attempt(operation)
+            pool = self._source if isinstance(self._source, ConnectionPool) else None
+            for _ in range(RETRIES):
+                try:
+                    return self._attempt(operation)
+                except _BROKEN:
+                    if pool is None:
+                        raise
+                    pool.check()  # other idle connections are likely as dead as this one
+            return self._attempt(operation)
         except (psycopg.Error, PoolTimeout) as error:
             raise BackendUnavailable(f"PostgreSQL refused the call: {error}") from error
 
@@ -131,13 +134,15 @@ class PostgresBackend(Backend):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._executor, self.run, operation)
         try:
-            try:
-                return await self._aattempt(operation)
-            except _BROKEN:
-                if not isinstance(self._source, AsyncConnectionPool):
-                    raise
-                await self._source.check()
-                return await self._aattempt(operation)
+            pool = self._source if isinstance(self._source, AsyncConnectionPool) else None
+            for _ in range(RETRIES):
+                try:
+                    return await self._aattempt(operation)
+                except _BROKEN:
+                    if pool is None:
+                        raise
+                    await pool.check()
+            return await self._aattempt(operation)
         except (psycopg.Error, PoolTimeout) as error:
             raise BackendUnavailable(f"PostgreSQL refused the call: {error}") from error
 

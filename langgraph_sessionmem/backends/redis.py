@@ -52,6 +52,7 @@ class RedisBackend(Backend):
         self._clients: Clients = client if is_ours else GivenClient(client)
         self._prefix, self._setup = prefix.encode(), setup
         self._mark_key: bytes | None = None
+        self._closed = False
         self.offset_seconds = 0.0
 
     @classmethod
@@ -72,6 +73,7 @@ class RedisBackend(Backend):
 
     @override
     def run(self, operation: Operation[T]) -> T:
+        self._refuse_closed()
         with _mapped_errors():
             link = self._clients.blocking_link()
             try:
@@ -82,6 +84,7 @@ class RedisBackend(Backend):
 
     @override
     async def arun(self, operation: Operation[T]) -> T:
+        self._refuse_closed()
         with _mapped_errors():
             link = await self._clients.async_link()
             try:
@@ -101,11 +104,18 @@ class RedisBackend(Backend):
 
     @override
     def close(self) -> None:
+        self._closed = True
         self._clients.close()
 
     @override
     async def aclose(self) -> None:
+        self._closed = True
         await self._clients.aclose()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            # redis-py would open a new client, and nobody would close it.
+            raise BackendUnavailable("This Redis backend was closed; open another one.")
 
     async def _attempt(self, operation: Operation[T], link: Link) -> T:
         if self._mark_key is None:

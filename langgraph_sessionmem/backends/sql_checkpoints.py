@@ -187,11 +187,13 @@ class SqlCheckpoints(CheckpointRecords):
             steps.append(Step("save_writes_thread", {**thread, **_limits(save.limits)}))
         # The update comes before the shared lock: two tasks that held it would wait for each other.
         steps.append(Step("renew_thread", {**thread, "interrupts": int(save.interrupts)}))
+        # Asked before the writes: a thread that appears between the two is not taken for written to.
+        asked = len(steps)
+        steps.append(self._read_outcome(save.thread_id))
         if save.writes:
             steps.append(Step("save_writes", place, _one_row_a_key(save.writes)))
         steps.append(Step("save_early_writes", place))
-        steps.append(self._read_outcome(save.thread_id))
-        *_, [outcome] = await self._link.execute(steps)
+        [outcome] = (await self._link.execute(steps))[asked]
         thread_found, _, ended, _, _ = outcome
         if thread_found is None and save.generation is None:
             # Of no life that was deleted, as far as anybody knows.

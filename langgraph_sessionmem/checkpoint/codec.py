@@ -74,7 +74,7 @@ class Codec:
     """
 
     def __init__(self, types: Types, serde: SerializerProtocol | None = None) -> None:
-        self._serde = serde
+        self._types, self._serde = types, serde
         self.jsonplus = JsonPlusSerializer(__unpack_ext_hook__=types.hook)
 
     def mark(self, value: object) -> bytes:
@@ -128,20 +128,25 @@ class Codec:
             TypeNotAllowed: they name a type that may not be rebuilt.
         """
         code, data = body[:1], body[1:]
-        if code == MESSAGE:
-            return _message(data)
-        if code == PLAIN:
-            return ormsgpack.unpackb(data)
-        if code == JSONPLUS:
-            return self.jsonplus.loads_typed(("msgpack", data))
-        if code == LIST:
-            return [self.decode(element) for element in ormsgpack.unpackb(data)]
-        if code == BYTES:
-            return data
-        if code == BYTEARRAY:
-            return bytearray(data)
+        try:
+            if code == MESSAGE:
+                return _message(data)
+            if code == PLAIN:
+                return ormsgpack.unpackb(data)
+            if code == JSONPLUS:
+                return self._types.rebuild(data)
+            if code == LIST:
+                return [self.decode(element) for element in ormsgpack.unpackb(data)]
+            if code == BYTES:
+                return data
+            if code == BYTEARRAY:
+                return bytearray(data)
+            kind, content = ormsgpack.unpackb(data) if code == SERDE else ("", b"")
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise CorruptData(
+                f"A stored value of form {code.hex()} can't be read: {error}."
+            ) from error
         if code == SERDE and self._serde is not None:
-            kind, content = ormsgpack.unpackb(data)
             return self._serde.loads_typed((kind, content))
         if code == SERDE:
             raise CorruptData(

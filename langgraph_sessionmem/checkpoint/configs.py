@@ -28,16 +28,26 @@ def read_place(config: RunnableConfig) -> Place:
         InvalidArgument: the config names no thread.
     """
     configurable = config.get("configurable") or {}
-    if configurable.get("thread_id") in (None, ""):
-        raise InvalidArgument(
-            'The config names no thread: pass {"configurable": {"thread_id": "..."}}.'
-        )
     checkpoint_id = configurable.get("checkpoint_id")
     return Place(
-        str(configurable["thread_id"]),
+        read_thread_id(configurable.get("thread_id")),
         str(configurable.get("checkpoint_ns") or ""),
         str(checkpoint_id) if checkpoint_id else None,
     )
+
+
+def read_thread_id(given: object) -> str:
+    """A thread id as text; LangGraph's callers pass integers and UUIDs too.
+
+    Raises:
+        InvalidArgument: it is None or empty, so it names no thread.
+    """
+    if given is None or given == "":
+        raise InvalidArgument(
+            f"thread_id={given!r} names no thread: pass a text that is not empty, in a config as "
+            '{"configurable": {"thread_id": "..."}}.'
+        )
+    return str(given)
 
 
 def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:

@@ -105,9 +105,14 @@ def unpack_head(body: bytes, codec: Codec) -> Head:
         raise CorruptData(
             f"A checkpoint's head begins with {body[:1]!r}, which is no known version."
         )
-    v, ts, versions, channel_versions, versions_seen, updated, entries, rest = ormsgpack.unpackb(
-        body[1:]
-    )
+    try:
+        return _unpack(ormsgpack.unpackb(body[1:]), codec)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise CorruptData(f"A checkpoint's head can't be read: {error}.") from error
+
+
+def _unpack(fields: Any, codec: Codec) -> Head:
+    v, ts, versions, channel_versions, versions_seen, updated, entries, rest = fields
     return Head(
         v,
         ts,

@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from langgraph_sessionmem.backends.base import Records
 from langgraph_sessionmem.checkpoint.channels import runs_to_read
+from langgraph_sessionmem.checkpoint.configs import read_thread_id
 from langgraph_sessionmem.checkpoint.getting import by_place, make_tuple
 from langgraph_sessionmem.checkpoint.head import unpack_head
 from langgraph_sessionmem.checkpoint.remembered import SaverState
@@ -54,7 +55,8 @@ def plan_listing(
     """What `list` was asked for.
 
     Raises:
-        InvalidArgument: the limit is no number of checkpoints, or the filter no mapping.
+        InvalidArgument: the limit is no number of checkpoints, the filter no mapping, or the
+            config names no thread; only `config=None` lists all of them.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
         raise InvalidArgument(f"limit={limit!r}: give a whole number, or None for all.")
@@ -63,14 +65,15 @@ def plan_listing(
     wanted: Mapping[str, Any] = (config or {}).get("configurable") or {}
     # The server's clients send `before` without "configurable".
     border: Mapping[str, Any] = (before or {}).get("configurable") or before or {}
-    size = PAGE_SIZE if limit is None or filter else max(1, min(limit, PAGE_SIZE))
+    before_id = _text(border.get("checkpoint_id") or None)
+    decided_here = filter or before_id is not None
+    size = PAGE_SIZE if limit is None or decided_here else max(1, min(limit, PAGE_SIZE))
     scan = CheckpointScan(
-        thread_id=_text(wanted.get("thread_id")),
+        thread_id=read_thread_id(wanted.get("thread_id")) if config is not None else None,
         checkpoint_ns=_text(wanted.get("checkpoint_ns")),
         checkpoint_id=_text(wanted.get("checkpoint_id") or None),
         limit=size,
     )
-    before_id = _text(border.get("checkpoint_id") or None)
     return Listing(scan, filter or {}, before_id, limit)
 
 
@@ -94,6 +97,9 @@ async def next_page(records: Records, state: SaverState, listing: Listing) -> Pa
             row for row in kept if await records.read_orders(row.thread_id, [row.checkpoint_id])
         ]
         tuples = await _make_tuples(records, state, alive)
+    if tuples and kept[0].refresh_on_read and listing.scan.thread_id is not None:
+        # To list one thread is to read it; to list all of them is not.
+        await records.touch_thread(kept[0].thread_id, kept[0].generation)
     left = None if listing.left is None else listing.left - len(tuples)
     if len(rows) < listing.scan.limit or left == 0:
         return Page(tuples, None)

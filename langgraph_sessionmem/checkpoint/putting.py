@@ -56,6 +56,7 @@ class PutPlan(NamedTuple):
         begins: no checkpoint came before it, in its own namespace or above.
         pending: tasks are still to run.
         deltas: the thread has a channel that is rebuilt from earlier writes.
+        ancestors: the checkpoints of the graphs above, by namespace.
     """
 
     place: Place
@@ -70,6 +71,7 @@ class PutPlan(NamedTuple):
     begins: bool
     pending: bool
     deltas: bool
+    ancestors: Mapping[str, str]
 
 
 def plan_put(
@@ -94,7 +96,7 @@ def plan_put(
     inherited = inherited_entries(checkpoint, new_versions, known)
     values = checkpoint["channel_values"]
     changed = {name: value for name, value in values.items() if name not in inherited}
-    parents = merged.get("parents")
+    parents = merged.get("parents") or {}
     return PutPlan(
         place=place._replace(checkpoint_id=checkpoint["id"]),
         parent_id=place.checkpoint_id,
@@ -110,6 +112,7 @@ def plan_put(
         pending=bool(place.checkpoint_ns)
         or any(name.startswith(_WORK_CHANNELS) for name in values),
         deltas=bool(merged.get("counters_since_delta_snapshot")),
+        ancestors=parents,
     )
 
 
@@ -124,7 +127,11 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
     thread_id, namespace, checkpoint_id = plan.place
     assert checkpoint_id is not None  # noqa: S101 - `plan_put` sets it
     known, generation = await _parent(records, state, plan)
-    parent_id, new_logs = plan.parent_id, False
+    parent_id, new_logs, swept = plan.parent_id, False, None
+    successor = state.successors.get((thread_id, generation)) if generation else None
+    if successor is not None:
+        _refuse_deltas(plan)
+        known, generation, parent_id = None, successor, None
     for _ in range(_ATTEMPTS):
         inherited = inherited_entries(plan.checkpoint, plan.new_versions, known)
         taken = _taken(state, plan, inherited)
@@ -149,6 +156,8 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
         match saved.outcome:
             case Outcome.SAVED:
                 found = Known(saved.generation, head.channel_versions, *stored.known)
+                if swept is not None:
+                    state.successors.put((thread_id, swept), saved.generation, 1)
                 if plan.parent_id is not None:
                     # The child knows what the parent knew; a fork reads it again.
                     state.known.drop((thread_id, namespace, plan.parent_id))
@@ -161,9 +170,8 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
             case Outcome.EXPIRED:
                 raise SessionExpired(thread_id)
             case Outcome.GONE:
-                if plan.deltas:
-                    # Its channels are rebuilt from writes that are no longer there.
-                    raise SessionExpired(thread_id)
+                swept = generation
+                _refuse_deltas(plan)
                 known = generation = parent_id = None
     raise ConcurrentUpdate(
         f"Checkpoint {checkpoint_id!r} of thread {thread_id!r} met other writers in each of "
@@ -190,6 +198,9 @@ def plan_writes(
             'put_writes needs the checkpoint the task ran on: configurable["checkpoint_id"] is '
             "missing; pass the config that put or get_tuple returned."
         )
+    key = (thread_id, namespace, checkpoint_id)
+    ancestors = config["configurable"].get("checkpoint_map")
+    generation = state.generation_of(key, ancestors)
     rows = []
     for index, (channel, value) in enumerate(writes):
         try:
@@ -203,7 +214,7 @@ def plan_writes(
         namespace,
         checkpoint_id,
         rows,
-        state.generations.get((thread_id, namespace, checkpoint_id)),
+        state.successors.get((thread_id, generation or 0)) or generation,
         Limits(),
         any(channel == INTERRUPT for channel, _ in writes),
     )
@@ -227,11 +238,21 @@ async def _parent(
     records: Records, state: SaverState, plan: PutPlan
 ) -> tuple[Known | None, int | None]:
     """What is known of the plan's parent, and the life of the thread it was handed out in."""
+    key = (plan.place.thread_id, plan.place.checkpoint_ns, plan.parent_id or "")
     if plan.parent_id is None:
-        return None, None
-    key = (plan.place.thread_id, plan.place.checkpoint_ns, plan.parent_id)
+        return None, state.generation_of(key, plan.ancestors)
     known = state.known.get(key) or await read_known(records, state, key)
-    return known, known.generation if known else state.generations.get(key)
+    return known, known.generation if known else state.generation_of(key, plan.ancestors)
+
+
+def _refuse_deltas(plan: PutPlan) -> None:
+    """Let a plan start over in a new life of its thread, if it can do without the swept one.
+
+    Raises:
+        SessionExpired: its channels are rebuilt from writes that are no longer there.
+    """
+    if plan.deltas:
+        raise SessionExpired(plan.place.thread_id)
 
 
 def _taken(

@@ -5,6 +5,7 @@ threads.
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from threading import Lock  # noqa: TID251 - it guards a dict; no thread is started or waited for
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -71,20 +72,44 @@ class SaverState(NamedTuple):
         custom_serde: the user's own serializer writes the values.
         known: checkpoints that the next one may build on.
         generations: in which life of its thread each checkpoint was handed out.
+        successors: the life in which a run went on whose own, by thread id and generation, had
+            expired and was swept.
     """
 
     codec: Codec
     custom_serde: bool
     known: Remembered[CheckpointKey, Known]
     generations: Remembered[CheckpointKey, int]
+    successors: Remembered[tuple[str, int], int]
 
     @classmethod
     def empty(cls, codec: Codec, *, custom_serde: bool) -> "SaverState":
         """The state of a new saver."""
-        return cls(codec, custom_serde, Remembered(KNOWN_BYTES), Remembered(GENERATIONS))
+        return cls(
+            codec,
+            custom_serde,
+            Remembered(KNOWN_BYTES),
+            Remembered(GENERATIONS),
+            Remembered(GENERATIONS),
+        )
 
     def remember(self, key: CheckpointKey, known: Known) -> None:
         """Keep what a checkpoint that was just read or stored makes known."""
         marks = sum(len(mark) + 8 for marks in known.marks.values() for mark in marks)
         self.known.put(key, known, marks + 200 * len(known.entries) + 1_000)
         self.generations.put(key, known.generation, 1)
+
+    def generation_of(
+        self, key: CheckpointKey, ancestors: Mapping[str, str] | None = None
+    ) -> int | None:
+        """The life in which a checkpoint, or else one of those above it, was handed out.
+
+        Args:
+            key: the checkpoint.
+            ancestors: the checkpoints of the graphs above, by namespace: a subgraph runs in the
+                life of its thread in which they ran.
+        """
+        found = self.generations.get(key)
+        for namespace, checkpoint_id in (ancestors or {}).items():
+            found = found or self.generations.get((key[0], namespace, checkpoint_id))
+        return found

@@ -23,7 +23,7 @@ from typing_extensions import override
 from langgraph_sessionmem.backends.base import Backend
 from langgraph_sessionmem.backends.opening import open_backend
 from langgraph_sessionmem.checkpoint.codec import Codec
-from langgraph_sessionmem.checkpoint.configs import read_place
+from langgraph_sessionmem.checkpoint.configs import read_place, read_thread_id
 from langgraph_sessionmem.checkpoint.getting import get_tuple
 from langgraph_sessionmem.checkpoint.listing import Listing, next_page, plan_listing
 from langgraph_sessionmem.checkpoint.putting import plan_put, plan_writes, put, put_writes
@@ -182,11 +182,13 @@ class SessionSaver(BaseCheckpointSaver[str]):
 
     @override
     def delete_thread(self, thread_id: str) -> None:
-        self.backend.run(lambda records: records.drop_thread(str(thread_id)))
+        name = read_thread_id(thread_id)
+        self.backend.run(lambda records: records.drop_thread(name))
 
     @override
     async def adelete_thread(self, thread_id: str) -> None:
-        await self.backend.arun(lambda records: records.drop_thread(str(thread_id)))
+        name = read_thread_id(thread_id)
+        await self.backend.arun(lambda records: records.drop_thread(name))
 
     def set_ttl(self, thread_id: str, ttl: TTL | None) -> bool:
         """Give a thread its own limits, counted from now, that stay with it; None pins it.
@@ -194,13 +196,13 @@ class SessionSaver(BaseCheckpointSaver[str]):
         Returns:
             False: there is no such thread.
         """
-        limits = read_session_ttl(ttl).limits
-        return self.backend.run(lambda records: records.save_limits(thread_id, limits))
+        name, limits = read_thread_id(thread_id), read_session_ttl(ttl).limits
+        return self.backend.run(lambda records: records.save_limits(name, limits))
 
     async def aset_ttl(self, thread_id: str, ttl: TTL | None) -> bool:
         """`set_ttl` without blocking the loop."""
-        limits = read_session_ttl(ttl).limits
-        return await self.backend.arun(lambda records: records.save_limits(thread_id, limits))
+        name, limits = read_thread_id(thread_id), read_session_ttl(ttl).limits
+        return await self.backend.arun(lambda records: records.save_limits(name, limits))
 
     def sweep(self) -> int:
         """Delete what has expired, in batches; it changes no answer, only space.
@@ -247,7 +249,7 @@ class SessionSaver(BaseCheckpointSaver[str]):
             return current + 1  # type: ignore[return-value]  # such a thread goes on with numbers
         number, _, _ = (current or "0").partition(".")
         branch = int.from_bytes(os.urandom(4))
-        return f"{int(number) + 1:0{max(len(number), 12)}}.{branch:010}"
+        return f"{int(number) + 1:0{max(len(number), 32)}}.{branch:010}"
 
     @override
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:

@@ -9,6 +9,7 @@ imported. Anything else raises; it never becomes something it wasn't.
 import dataclasses
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from enum import Enum
 from importlib import import_module
 from typing import Any
@@ -18,12 +19,19 @@ import ormsgpack
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic.v1 import BaseModel as BaseModelV1
 
-from langgraph_sessionmem.errors import CorruptData, InvalidArgument, TypeNotAllowed
+from langgraph_sessionmem.errors import (
+    CorruptData,
+    InvalidArgument,
+    SessionMemoryError,
+    TypeNotAllowed,
+)
 
 _METHODS = {("datetime", "datetime", "fromisoformat")}
+_MOVED = {"pathlib._local": "pathlib"}
+"""Modules as some Python names them, and where every Python has their types."""
 
 
 class Types:
@@ -37,12 +45,13 @@ class Types:
     def __init__(self, named: Iterable[type | str] = (), *, imported: bool = True) -> None:
         self._imported = imported
         self._modules: set[str] = set()
-        self._types: set[tuple[str, str]] = set()
+        self._names: set[tuple[str, str]] = set()
+        self._given: dict[tuple[str, str], type] = {}
         for entry in named:
             if isinstance(entry, str):
                 self._modules.add(entry)
             elif isinstance(entry, type):
-                self._types.add((entry.__module__, entry.__name__))
+                self._given[entry.__module__, entry.__name__] = entry
             else:
                 raise InvalidArgument(
                     f"types=[{entry!r}]: give a class, or the name of a module as text."
@@ -52,7 +61,7 @@ class Types:
     def only(cls, names: Collection[tuple[str, ...]]) -> "Types":
         """LangGraph's safe types and `names`, nothing else."""
         types = cls(imported=False)
-        types._types = {(name[0], name[1]) for name in names}
+        types._names = {(name[0], name[1]) for name in names}
         return types
 
     def find(self, module: str, name: str) -> Any:
@@ -61,15 +70,47 @@ class Types:
         Raises:
             TypeNotAllowed: it may not be rebuilt, or isn't where the data says.
         """
+        if (module, name) in self._given:
+            return self._given[module, name]
+        module = _MOVED.get(module, module)
         safe = (module, name) in SAFE_MSGPACK_TYPES
-        named = module in self._modules or (module, name) in self._types
+        named = module in self._modules or (module, name) in self._names
         if safe or named:
             # Named by LangGraph or the user, so importing it is their own doing.
-            import_module(module)
+            with suppress(ImportError):
+                import_module(module)
         found = getattr(sys.modules.get(module), name, None)
-        if found is None or not (safe or named or (self._imported and _is_data_class(found))):
+        # What a module has only imported (`Popen`) isn't its own, and data never names it so.
+        own = isinstance(found, type) and found.__module__ == module
+        allowed = named or (self._imported and _is_data_class(found))
+        if found is None or not (safe or (own and allowed)):
             raise TypeNotAllowed(module, name)
         return found
+
+    def rebuild(self, data: bytes) -> Any:
+        """The value that `JsonPlusSerializer` wrote as msgpack.
+
+        Raises:
+            TypeNotAllowed: the data names a type that may not be rebuilt.
+            CorruptData: it isn't what `JsonPlusSerializer` writes.
+        """
+        errors: list[Exception] = []
+
+        def hook(code: int, content: bytes) -> Any:
+            try:
+                return self._build(code, content, hook)
+            except Exception as error:
+                errors.append(error)
+                raise
+
+        try:
+            return ormsgpack.unpackb(data, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        except ValueError as error:
+            # ormsgpack doesn't say what a hook raised; the first was the innermost.
+            cause = errors[0] if errors else error
+            if isinstance(cause, SessionMemoryError):
+                raise cause from None
+            raise CorruptData(f"Stored data can't be rebuilt: {cause!r}.") from cause
 
     def hook(self, code: int, data: bytes) -> Any:
         """Rebuild one msgpack extension of `JsonPlusSerializer`; for `__unpack_ext_hook__`.
@@ -78,7 +119,10 @@ class Types:
             TypeNotAllowed: the data names a type that may not be rebuilt.
             CorruptData: the extension isn't one that `JsonPlusSerializer` writes.
         """
-        content = ormsgpack.unpackb(data, ext_hook=self.hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        return self._build(code, data, self.hook)
+
+    def _build(self, code: int, data: bytes, hook: Callable[[int, bytes], Any]) -> Any:
+        content = ormsgpack.unpackb(data, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
         if code == jsonplus.EXT_DELTA_SNAPSHOT:
             return _DeltaSnapshot(content)
         if code == jsonplus.EXT_NUMPY_ARRAY:
@@ -94,7 +138,7 @@ def _is_data_class(found: Any) -> bool:
     if not isinstance(found, type):
         return False
     named_tuple = issubclass(found, tuple) and hasattr(found, "_fields")
-    models = issubclass(found, BaseModel | BaseModelV1 | Enum)
+    models = issubclass(found, BaseModel | BaseModelV1 | Enum | SecretStr | SecretBytes)
     return models or named_tuple or dataclasses.is_dataclass(found)
 
 
