@@ -48,7 +48,7 @@ Source: TypeAlias = (
 
 POOL_SIZE = 10
 RETRIES = 2
-"""After a lost connection, each on another one: every operation has the same effect twice as once."""
+"""After a lost connection, each on another one: every operation may run twice."""
 IDLE_SECONDS = 60.0
 """A connection that rested longer is tried before use: firewalls drop idle ones without a word."""
 

@@ -150,8 +150,13 @@ class UrlClients(Clients):
     def _close_blocking(self) -> None:
         with self._lock:
             opened, self._blocking = self._blocking, None
-        if opened is not None:
-            opened[1].close()
+        if opened is None:
+            return
+        client = opened[1]
+        if self._is_cluster:
+            # Its own `close` leaves the nodes' connections to the garbage collector.
+            client.disconnect_connection_pools()
+        client.close()
 
     def _open_async(self) -> Any:
         options = {"retry": AsyncRetry(NoBackoff(), 0), "socket_timeout": None, **self._options}

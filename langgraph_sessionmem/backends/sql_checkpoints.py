@@ -187,7 +187,7 @@ class SqlCheckpoints(CheckpointRecords):
             steps.append(Step("save_writes_thread", {**thread, **_limits(save.limits)}))
         # The update comes before the shared lock: two tasks that held it would wait for each other.
         steps.append(Step("renew_thread", {**thread, "interrupts": int(save.interrupts)}))
-        # Asked before the writes: a thread that appears between the two is not taken for written to.
+        # Asked before the writes: a thread that appears in between is not taken for written to.
         asked = len(steps)
         steps.append(self._read_outcome(save.thread_id))
         if save.writes:
