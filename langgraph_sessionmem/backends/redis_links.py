@@ -118,6 +118,8 @@ class AsyncLink(Link):
         if self._is_cluster:
             # After a lost connection the client thinks that it has none.
             await self._client.nodes_manager.aclose()
+            # A cancelled attempt leaves its connections under the second name.
+            await self._client.nodes_manager.aclose("startup_nodes")
 
     async def _execute(self, *command: Argument) -> Any:
         async with self._limited():
