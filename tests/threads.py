@@ -131,7 +131,7 @@ def stored(database: Database, saver: Any) -> dict[str, int]:
         return dict(connection.execute(rows).fetchall())
     client = database.servers.redis_client(database.url)
     prefix = database.options["prefix"].encode()
-    keys = list(client.scan_iter(match=prefix + b"*", count=1_000))
+    keys = set(client.scan_iter(match=prefix + b"*", count=1_000))  # it may repeat a key
     logs = [key for key in keys if client.type(key) == b"list"]
     tombstones = [key for key in keys if key.endswith(b":tombstones")]
     return {

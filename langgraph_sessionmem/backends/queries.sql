@@ -139,6 +139,13 @@ on conflict (thread, checkpoint_ns, checkpoint_id) do update set
   parent_id = excluded.parent_id, run_id = excluded.run_id, head = excluded.head,
   metadata = excluded.metadata
 
+-- name: forget_early_write
+-- Its checkpoint has come, so its writes are no longer early.
+delete from {schema}.sessionmem_early_writes
+where checkpoint_ns = :checkpoint_ns and checkpoint_id = :checkpoint_id and thread in (
+  select thread from {schema}.sessionmem_threads where thread_id = :thread_id and token = :token
+)
+
 -- name: read_outcome
 -- What stands after a save, to tell what became of it.
 select t.thread, t.token, case when t.ends_at <= :now then 1 else 0 end,

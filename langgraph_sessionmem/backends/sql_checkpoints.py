@@ -156,6 +156,7 @@ class SqlCheckpoints(CheckpointRecords):
             "metadata": save.metadata,
         }
         steps.append(Step("save_checkpoint", {**place, **content}))
+        steps.append(Step("forget_early_write", place))
         steps.append(self._read_outcome(save.thread_id))
         try:
             *_, [outcome] = await self._link.execute(steps)

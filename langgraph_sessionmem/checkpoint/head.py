@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import Checkpoint
 
 from langgraph_sessionmem.checkpoint.codec import Codec
 from langgraph_sessionmem.checkpoint.runs import Layout, Tip
-from langgraph_sessionmem.errors import CorruptData
+from langgraph_sessionmem.errors import CorruptData, ValueNotStorable
 from langgraph_sessionmem.records import Run
 
 Version: TypeAlias = str | int | float
@@ -71,7 +71,11 @@ class Head:
 
 
 def pack_head(head: Head, codec: Codec) -> bytes:
-    """A head as bytes; each version string stands in it once."""
+    """A head as bytes; each version string stands in it once.
+
+    Raises:
+        ValueNotStorable: a name or version in it is no text or number that can be stored.
+    """
     versions: dict[Version, int] = {}
 
     def index(names: dict[str, Version]) -> dict[str, int]:
@@ -81,18 +85,23 @@ def pack_head(head: Head, codec: Codec) -> bytes:
 
     channel_versions = index(head.channel_versions)
     versions_seen = {node: index(seen) for node, seen in head.versions_seen.items()}
-    return _VERSION + ormsgpack.packb(
-        [
-            head.v,
-            head.ts,
-            list(versions),
-            channel_versions,
-            versions_seen,
-            head.updated_channels,
-            {name: _pack_entry(entry) for name, entry in head.entries.items()},
-            codec.encode(head.rest) if head.rest else None,
-        ]
-    )
+    fields = [
+        head.v,
+        head.ts,
+        list(versions),
+        channel_versions,
+        versions_seen,
+        head.updated_channels,
+        {name: _pack_entry(entry) for name, entry in head.entries.items()},
+        codec.encode(head.rest) if head.rest else None,
+    ]
+    try:
+        return _VERSION + ormsgpack.packb(fields)
+    except (ormsgpack.MsgpackEncodeError, TypeError) as error:
+        reason = (
+            f"a name or version can't be stored ({error}): {list(head.channel_versions)!r:.200}"
+        )
+        raise ValueNotStorable("channel_versions", reason) from error
 
 
 def unpack_head(body: bytes, codec: Codec) -> Head:

@@ -262,7 +262,9 @@ async def test_writes_may_come_before_their_checkpoint_and_are_not_hidden_by_it(
     assert found.pending_writes == [("task", INTERRUPT, "i"), ("task", "a", 5)]
 
 
-async def test_the_first_checkpoint_keeps_the_writes_that_came_before_it(saver: Face) -> None:
+async def test_the_first_checkpoint_keeps_the_writes_that_came_before_it(
+    saver: Face, database: Database
+) -> None:
     coming = next_id()
     await saver("put_writes", place("t", "", coming), [("a", 5)], "task")
     assert await saver("get_tuple", place()) is None
@@ -272,6 +274,7 @@ async def test_the_first_checkpoint_keeps_the_writes_that_came_before_it(saver: 
     await thread.put({"a": 1}, checkpoint_id=coming)
     found = await saver("get_tuple", place())
     assert found.pending_writes == [("task", "a", 5)]
+    assert stored(database, saver.target).get("early_writes", 0) == 0
 
 
 async def test_repeated_writes_are_stored_once(saver: Face, database: Database) -> None:
