@@ -203,7 +203,7 @@ local function registry_end(due, ends, now)
   return last + (call('ZCARD', due) > 1 and GRACE_MS or 0)
 end
 
--- Writes what changed of the thread's hash, and the deadlines of its keys and of the registry.
+-- Writes what changed of the thread's hash, and the deadlines of its keys, in the registry too.
 local function settle(facts, ids, due, offset, now)
   local key, was, id = facts.key, facts.was, facts.thread
   facts.known = facts.count ~= '' and facts.count ~= '0'
