@@ -16,6 +16,7 @@ from langgraph_sessionmem.backends.base import Records
 from langgraph_sessionmem.checkpoint.channels import (
     Known,
     ListSnapshot,
+    Stored,
     inherited_entries,
     store_channels,
     take_snapshot,
@@ -136,26 +137,14 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
         inherited = inherited_entries(plan.checkpoint, plan.new_versions, known)
         taken = _taken(state, plan, inherited)
         stored = store_channels(state.codec, taken, inherited, known, new_logs=new_logs)
-        head = Head.of(plan.checkpoint, stored.entries)
-        save = CheckpointSave(
-            thread_id,
-            namespace,
-            checkpoint_id,
-            parent_id,
-            plan.run_id,
-            pack_head(head, state.codec),
-            plan.metadata,
-            stored.elements,
-            generation,
-            plan.begins,
-            plan.limits,
-            plan.sticky,
-            plan.pending,
+        save = _save_of(state, plan, stored)
+        saved = await records.save_checkpoint(
+            save._replace(parent_id=parent_id, generation=generation)
         )
-        saved = await records.save_checkpoint(save)
         match saved.outcome:
             case Outcome.SAVED:
-                found = Known(saved.generation, head.channel_versions, *stored.known)
+                versions = dict(plan.checkpoint["channel_versions"])
+                found = Known(saved.generation, versions, *stored.known)
                 if swept is not None:
                     state.successors.put((thread_id, swept), saved.generation, 1)
                 if plan.parent_id is not None:
@@ -232,6 +221,27 @@ async def put_writes(records: Records, save: WritesSave) -> None:
         raise ThreadDeleted(save.thread_id)
     if saved.outcome is Outcome.EXPIRED:
         raise SessionExpired(save.thread_id)
+
+
+def _save_of(state: SaverState, plan: PutPlan, stored: Stored) -> CheckpointSave:
+    """What a plan stores as a root of unknown life."""
+    thread_id, namespace, checkpoint_id = plan.place
+    assert checkpoint_id is not None  # noqa: S101 - `plan_put` sets it
+    return CheckpointSave(
+        thread_id,
+        namespace,
+        checkpoint_id,
+        None,
+        plan.run_id,
+        pack_head(Head.of(plan.checkpoint, stored.entries), state.codec),
+        plan.metadata,
+        stored.elements,
+        None,
+        plan.begins,
+        plan.limits,
+        plan.sticky,
+        plan.pending,
+    )
 
 
 async def _parent(

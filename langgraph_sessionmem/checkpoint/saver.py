@@ -5,7 +5,7 @@ are one line each. What LangGraph hands over is taken as bytes before the first 
 """
 
 import os
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol, maybe_add_typed_methods
 from typing_extensions import override
 
-from langgraph_sessionmem.backends.base import Backend
+from langgraph_sessionmem.backends.opened import Opened
 from langgraph_sessionmem.backends.opening import open_backend
 from langgraph_sessionmem.checkpoint.codec import Codec
 from langgraph_sessionmem.checkpoint.configs import read_place, read_thread_id
@@ -35,7 +35,7 @@ from langgraph_sessionmem.records import ThreadRow
 SWEEP_BATCH = 100
 
 
-class SessionSaver(BaseCheckpointSaver[str]):
+class SessionSaver(Opened, BaseCheckpointSaver[str]):
     """Per-thread agent state that lives as long as it should; a drop-in for LangGraph's savers.
 
     One object serves blocking and async callers, any thread and any event loop. It works in `with`,
@@ -79,7 +79,7 @@ class SessionSaver(BaseCheckpointSaver[str]):
         codec = Codec(Types(types), custom)
         super().__init__(serde=custom or codec.jsonplus)
         self._state = SaverState.empty(codec, custom_serde=custom is not None)
-        self.backend: Backend = open_backend(source, setup=setup, prefix=prefix, schema=schema)
+        self.backend = open_backend(source, setup=setup, prefix=prefix, schema=schema)
 
     @classmethod
     def from_conn_string(
@@ -265,38 +265,6 @@ class SessionSaver(BaseCheckpointSaver[str]):
         clone._state, clone.serde = self._state._replace(codec=codec), codec.jsonplus
         return clone
 
-    def setup(self) -> "Done":
-        """Make or upgrade the schema; safe to call twice, and from many processes at once.
-
-        It is done when the call returns; what comes back may be awaited, as with async savers.
-        """
-        self.backend.setup()
-        return Done()
-
-    async def asetup(self) -> None:
-        """`setup` without blocking the loop."""
-        await self.backend.asetup()
-
-    def close(self) -> None:
-        """Close what was opened here; what was passed in stays open."""
-        self.backend.close()
-
-    async def aclose(self) -> None:
-        """`close` without blocking the loop."""
-        await self.backend.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     def _list(self, listing: Listing | None) -> Iterator[CheckpointTuple]:
         while listing is not None:
             part = listing
@@ -311,11 +279,3 @@ class SessionSaver(BaseCheckpointSaver[str]):
             for found in page.tuples:
                 yield found
             listing = page.rest
-
-
-class Done:
-    """Something that is done already, and may be awaited all the same."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        """Wait for nothing."""
-        yield from ()

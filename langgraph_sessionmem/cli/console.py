@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 from rich import box
@@ -15,6 +17,14 @@ from langgraph_sessionmem.errors import SessionMemoryError
 BAD_INPUT = 2
 """The exit code when an argument or a file can't be used."""
 
+DatabaseOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Keep the database in this SQLite file.",
+        dir_okay=False,
+        show_default="a temporary one",
+    ),
+]
 
 _WIDTH = 100
 """The width of what is piped or written to a file; a terminal has its own."""

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from langgraph_sessionmem import TTL, LongTermStore, SessionSaver
 from langgraph_sessionmem.cli.agent import Agent, newest_only
-from langgraph_sessionmem.cli.console import output, plain_errors
+from langgraph_sessionmem.cli.console import DatabaseOption, output, plain_errors
 from langgraph_sessionmem.cli.scripted import DECISION, LOOKS, OPENING, ORDER, SMALL_TALK
 from langgraph_sessionmem.cli.story import Ending, Story, tell
 
@@ -23,14 +22,7 @@ FAILED = 1
 
 
 def demo(
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the database in this SQLite file.",
-            dir_okay=False,
-            show_default="a temporary one",
-        ),
-    ] = None,
+    database: DatabaseOption = None,
 ) -> None:
     """Watch an agent remember what has left its window. Needs no key and no network.
 

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from langgraph_sessionmem import LongTermStore, SessionSaver
-from langgraph_sessionmem.cli.console import output, plain_errors, side_output
+from langgraph_sessionmem.cli.console import DatabaseOption, output, plain_errors, side_output
 from langgraph_sessionmem.cli.evidence import Asked, answerable, ask_all
 from langgraph_sessionmem.cli.playback import Playback, first_turns, user_turns
 from langgraph_sessionmem.cli.reading import choose, read_conversations
@@ -77,14 +77,7 @@ def replay(
             "--questions", help="Ask LoCoMo's questions at the end and look for their evidence."
         ),
     ] = False,
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the database in this SQLite file.",
-            dir_okay=False,
-            show_default="a temporary one",
-        ),
-    ] = None,
+    database: DatabaseOption = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Write the results here as well.", dir_okay=False),

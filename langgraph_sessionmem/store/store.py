@@ -8,7 +8,6 @@ taken from the database's time.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from langgraph.store.base import (
@@ -26,6 +25,7 @@ from langgraph.store.base import (
 from typing_extensions import override
 
 from langgraph_sessionmem.backends.base import Backend
+from langgraph_sessionmem.backends.opened import Opened
 from langgraph_sessionmem.backends.opening import open_backend
 from langgraph_sessionmem.backends.sqlite import SqliteBackend
 from langgraph_sessionmem.errors import InvalidArgument
@@ -47,7 +47,7 @@ class _Vectors(NamedTuple):
     of_queries: Mapping[str, bytes]
 
 
-class LongTermStore(BaseStore):
+class LongTermStore(Opened, BaseStore):
     """Items by namespace and key, that outlive a thread; a drop-in for LangGraph's stores.
 
     Everything of LangGraph's `BaseStore` is here, blocking and async in the same object, for any
@@ -97,9 +97,7 @@ class LongTermStore(BaseStore):
     ) -> None:
         self._embedder, self._fields = read_index(index)
         self.ttl_config = read_ttl_config(ttl)
-        self.backend: Backend = _only_sqlite(
-            open_backend(source, setup=setup, prefix=prefix, schema=schema)
-        )
+        self.backend = _only_sqlite(open_backend(source, setup=setup, prefix=prefix, schema=schema))
         self._swept_at = time.monotonic()
 
     @classmethod
@@ -124,44 +122,6 @@ class LongTermStore(BaseStore):
             BackendUnavailable: the file can't be opened.
         """
         return cls(url, index=index, ttl=ttl, prefix=prefix, schema=schema, setup=setup)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def setup(self) -> None:
-        """Make or upgrade the schema now instead of on first use; safe to call twice."""
-        self.backend.setup()
-
-    async def asetup(self) -> None:
-        """`setup` without blocking the loop."""
-        await self.backend.asetup()
-
-    def close(self) -> None:
-        """Close what was opened here; safe to call twice."""
-        self.backend.close()
-
-    async def aclose(self) -> None:
-        """`close` without blocking the loop."""
-        await self.backend.aclose()
 
     @override
     def batch(self, ops: Iterable[Op]) -> list[Result]:
