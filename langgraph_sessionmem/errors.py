@@ -34,6 +34,21 @@ class BackendUnavailable(SessionMemoryError):
     """The database can't be reached or refused the call; what was acknowledged before is safe."""
 
 
+class TimedOut(BackendUnavailable, TimeoutError):
+    """The database didn't answer in time.
+
+    A write may have been stored all the same; repeating it stores nothing twice.
+
+    Attributes:
+        seconds: the time limit.
+    """
+
+    def __init__(self, seconds: float, what: object = "") -> None:
+        reason = f" ({what})" if what else ""
+        super().__init__(f"The database gave no answer within {seconds:g} s{reason}.")
+        self.seconds = seconds
+
+
 class DriverMissing(SessionMemoryError, ImportError):
     """A driver or extra isn't installed; the message has the line to run."""
 
@@ -81,7 +96,10 @@ class SessionExpired(SessionMemoryError):
     """
 
     def __init__(self, thread_id: str) -> None:
-        super().__init__(f"Thread {thread_id!r} has expired; start a new run without a checkpoint.")
+        super().__init__(
+            f"Thread {thread_id!r} has expired. To start afresh, take another thread_id, or call "
+            "delete_thread first."
+        )
         self.thread_id = thread_id
 
 
@@ -123,20 +141,40 @@ class ValueNotStorable(InvalidArgument):
 
     Attributes:
         path: where in the value the offender stands, e.g. `messages[3].additional_kwargs.usage`.
+        reason: what is wrong with it.
     """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
-        self.path, self._reason = path, reason
+        self.path, self.reason = path, reason
 
     def under(self, outer: str) -> "ValueNotStorable":
         """The same error, one level further out."""
-        inner = f"[{self.path}]" if self.path.isdigit() else f".{self.path}"
-        return ValueNotStorable(outer + (inner if self.path else ""), self._reason)
+        dot = "." if self.path and not self.path.startswith("[") else ""
+        return ValueNotStorable(outer + dot + self.path, self.reason)
 
 
 class ConcurrentUpdate(SessionMemoryError):
-    """Other writers got in the way more often than a retry can help; try again."""
+    """Others wrote first: a run that must not fork, or more often than a retry can help.
+
+    Nothing of this call was written. Read the thread's latest state and go on from there.
+    """
+
+
+class CheckpointDeleted(SessionMemoryError):
+    """The checkpoint that a run went on from was pruned or deleted; its write was refused.
+
+    Attributes:
+        thread_id: the thread.
+        checkpoint_id: the checkpoint that is gone.
+    """
+
+    def __init__(self, thread_id: str, checkpoint_id: str) -> None:
+        super().__init__(
+            f"Checkpoint {checkpoint_id!r} of thread {thread_id!r} was pruned or deleted while a "
+            "run went on from it; nothing was written. Start a new run from the latest checkpoint."
+        )
+        self.thread_id, self.checkpoint_id = thread_id, checkpoint_id
 
 
 class InvalidFilter(InvalidArgument):

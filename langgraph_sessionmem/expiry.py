@@ -8,15 +8,18 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata
 
 from langgraph_sessionmem.errors import InvalidArgument
-from langgraph_sessionmem.records import Limits
+from langgraph_sessionmem.rows import Limits
 
 DEFAULT_INTERRUPTED = timedelta(days=7)
+
+Strategy: TypeAlias = Literal["delete", "keep_latest"]
+_STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,23 @@ class TTL:
         interrupted: instead of `idle`, while the thread waits: on an interrupt, on a human, on a
             run that was cut off. It never shortens `idle`.
         refresh_on_read: reading the thread counts as a sign of life.
+        strategy: what happens past `idle`. `"delete"`: the thread is gone. `"keep_latest"`: its
+            history is gone, and the latest checkpoint of each namespace stays for ever; it goes by
+            `idle` only, so it can't be had together with `max_age`.
     """
 
     idle: timedelta | None = None
     max_age: timedelta | None = None
     interrupted: timedelta | None = DEFAULT_INTERRUPTED
     refresh_on_read: bool = False
+    strategy: Strategy = "delete"
 
     def __post_init__(self) -> None:
         """Refuse what is no duration.
 
         Raises:
-            InvalidArgument: a limit is not a positive `timedelta`.
+            InvalidArgument: a limit is not a positive `timedelta`, or the strategy is unknown, or
+                contradicts `max_age`.
         """
         for name in ("idle", "max_age", "interrupted"):
             value = getattr(self, name)
@@ -50,6 +58,15 @@ class TTL:
                 raise InvalidArgument(
                     f"TTL({name}={value!r}): give a positive timedelta, or None for no limit."
                 )
+        if self.strategy not in _STRATEGIES:
+            raise InvalidArgument(
+                f"TTL(strategy={self.strategy!r}): give one of {', '.join(_STRATEGIES)}."
+            )
+        if self.strategy == "keep_latest" and self.max_age is not None:
+            raise InvalidArgument(
+                f'TTL(max_age={self.max_age!r}, strategy="keep_latest"): max_age ends a thread, '
+                "keep_latest keeps it; give idle= instead of max_age=."
+            )
 
     @property
     def limits(self) -> Limits:
@@ -57,12 +74,32 @@ class TTL:
         idle, interrupted = _seconds(self.idle), _seconds(self.interrupted)
         # While it waits, a thread lives at least as long as it would without waiting.
         interrupted = None if idle is None or interrupted is None else max(idle, interrupted)
-        return Limits(idle, _seconds(self.max_age), interrupted, self.refresh_on_read)
+        return Limits(
+            idle,
+            _seconds(self.max_age),
+            interrupted,
+            self.refresh_on_read,
+            keep_latest=self.strategy == "keep_latest",
+        )
 
 
-TTLMapping: TypeAlias = Mapping[
-    Literal["default_ttl", "refresh_on_read", "sweep_interval_minutes"], Any
+class Sweeping(NamedTuple):
+    """How a saver sweeps by itself.
+
+    Attributes:
+        every_seconds: from the end of one sweep to the next.
+        most: threads a sweep may take; `None`: all that are due.
+    """
+
+    every_seconds: float
+    most: int | None = None
+
+
+_MappingKey = Literal[
+    "default_ttl", "refresh_on_read", "strategy", "sweep_interval_minutes", "sweep_limit"
 ]
+_MAPPING_KEYS: tuple[str, ...] = get_args(_MappingKey)
+TTLMapping: TypeAlias = Mapping[_MappingKey, Any]
 TTLFunction: TypeAlias = Callable[[RunnableConfig, CheckpointMetadata], TTL | None]
 TTLSource: TypeAlias = TTL | timedelta | TTLMapping | TTLFunction | None
 
@@ -87,8 +124,12 @@ def read_ttl(given: TTLSource) -> TTL | TTLFunction | None:
     )
 
 
-def read_session_ttl(given: object) -> TTL:
+def read_session_ttl(given: object, strategy: Strategy = "delete") -> TTL:
     """What `configurable["session_ttl"]` means: a `TTL`, a timedelta, minutes, or None to pin.
+
+    Args:
+        given: the value.
+        strategy: of a duration alone, which says nothing about it.
 
     Raises:
         InvalidArgument: it is none of these.
@@ -98,29 +139,60 @@ def read_session_ttl(given: object) -> TTL:
     if isinstance(given, TTL):
         return given
     if isinstance(given, timedelta):
-        return TTL(idle=given)
+        return TTL(idle=given, strategy=strategy)
     if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
-        return TTL(idle=timedelta(minutes=given))
+        return TTL(idle=timedelta(minutes=given), strategy=strategy)
     raise InvalidArgument(
         f'configurable["session_ttl"] = {given!r}: give a timedelta, a number of minutes, '
         "or None so that the thread never expires."
     )
 
 
+def read_sweeping(interval: timedelta | None, ttl: TTLSource) -> Sweeping | None:
+    """When a saver sweeps by itself; `None`: only by hand.
+
+    Args:
+        interval: the saver's `sweep_interval=`. Without it, a mapping's `sweep_interval_minutes`
+            decides.
+        ttl: the saver's `ttl=`.
+
+    Raises:
+        InvalidArgument: an interval is no positive duration, or `sweep_limit` no positive number.
+    """
+    given = ttl if isinstance(ttl, Mapping) else {}
+    most, minutes = given.get("sweep_limit"), given.get("sweep_interval_minutes")
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise InvalidArgument(f'ttl["sweep_limit"] = {most!r}: give a whole number of at least 1.')
+    if interval is not None:
+        if not isinstance(interval, timedelta) or interval <= timedelta(0):
+            raise InvalidArgument(
+                f"sweep_interval={interval!r}: give a positive timedelta, or None to sweep by hand."
+            )
+        return Sweeping(interval.total_seconds(), most)
+    if minutes is None:
+        return None
+    return Sweeping(_minutes("sweep_interval_minutes", minutes).total_seconds(), most)
+
+
 def _from_mapping(given: Mapping[Any, Any]) -> TTL:
-    unknown = set(given) - {"default_ttl", "refresh_on_read", "sweep_interval_minutes"}
+    unknown = set(given) - set(_MAPPING_KEYS)
     if unknown:
         raise InvalidArgument(
-            f"ttl has unknown keys {sorted(map(str, unknown))}; known are default_ttl, "
-            "refresh_on_read and sweep_interval_minutes."
+            f"ttl has unknown keys {sorted(map(str, unknown))}; known are "
+            f"{', '.join(_MAPPING_KEYS)}."
         )
-    minutes = given.get("default_ttl")
-    if minutes is not None and (isinstance(minutes, bool) or not isinstance(minutes, int | float)):
-        raise InvalidArgument(f'ttl["default_ttl"] = {minutes!r}: give a number of minutes.')
+    minutes, strategy = given.get("default_ttl"), given.get("strategy")
     return TTL(
-        idle=None if minutes is None else timedelta(minutes=minutes),
+        idle=None if minutes is None else _minutes("default_ttl", minutes),
         refresh_on_read=bool(given.get("refresh_on_read", False)),
+        strategy="delete" if strategy is None else strategy,
     )
+
+
+def _minutes(key: str, given: object) -> timedelta:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
+        raise InvalidArgument(f"ttl[{key!r}] = {given!r}: give a positive number of minutes.")
+    return timedelta(minutes=given)
 
 
 def _seconds(limit: timedelta | None) -> float | None:

@@ -17,7 +17,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +34,8 @@ from servers import Cluster, Postgres, Redis, redis_binary, valkey_binary
 
 T = TypeVar("T")
 RedisClient = redis.Redis | redis.RedisCluster
+Pass = Callable[..., Awaitable[None]]
+"""Lets time pass for what a face reaches: `await passes(saver, minutes=31)`."""
 
 STORE_BACKENDS = ("sqlite",)  # where there is a LongTermStore
 PG_URL = os.environ.get("SESSIONMEM_TEST_PG_URL")
@@ -357,6 +359,30 @@ async def saver(database: Database, face_name: str) -> AsyncIterator[Face]:
     face = Face(database.open_saver(), face_name == "async")
     yield face
     await face("close")
+
+
+@pytest.fixture
+def open_saver(database: Database, face_name: str) -> Callable[..., Face]:
+    """Opens a saver of the test's face with the options given."""
+    return lambda **keywords: Face(database.open_saver(**keywords), face_name == "async")
+
+
+@pytest.fixture
+def upkeep(face_name: str) -> str:
+    """Half of all combinations: a backend may know of the sweep, and is the same for both faces."""
+    return "swept" if face_name == "blocking" else "unswept"
+
+
+@pytest.fixture
+def time_passes(upkeep: str, clock: Clock) -> Pass:
+    """Lets time pass, with or without a sweep at its end: no answer may depend on it."""
+
+    async def wait(saver: Face, **time: float) -> None:
+        clock.advance(**time)
+        if upkeep == "swept":
+            await saver("sweep")
+
+    return wait
 
 
 @pytest.fixture

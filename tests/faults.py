@@ -17,7 +17,7 @@ class Pair:
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
-        self.ended = False
+        self.ended = self.is_dropped = self.is_asking = False
         for end in (client, server):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -47,6 +47,7 @@ class CutProxy:
         address: where the proxy listens.
         url: the same connection string by way of the proxy.
         accepted: how many connections were opened to it.
+        round_trips: how often a request followed on a reply, or on nothing.
     """
 
     def __init__(self, url: str) -> None:
@@ -58,7 +59,7 @@ class CutProxy:
         self.address: tuple[str, int] = self._listener.getsockname()
         user, at, _ = parts.netloc.rpartition("@")
         self.url = parts._replace(netloc=f"{user}{at}127.0.0.1:{self.address[1]}").geturl()
-        self.accepted = 0
+        self.accepted = self.round_trips = 0
         self._mode: Mode = "pass"
         self._delay_seconds = 0.0
         self._flowing = threading.Event()
@@ -81,6 +82,14 @@ class CutProxy:
     def stall(self) -> None:
         """Hold everything back; connections stay open and nobody hears anything."""
         self._flowing.clear()
+
+    def drop(self) -> None:
+        """Hold everything back on the connections there are, for good; new ones work.
+
+        So does a firewall that forgot them.
+        """
+        for pair in self._open_pairs():
+            pair.is_dropped = True
 
     def delay(self, seconds: float) -> None:
         """Hold every piece back for a while, in both directions."""
@@ -158,6 +167,10 @@ class CutProxy:
     def _pass_requests(self, pair: Pair) -> None:
         with contextlib.suppress(OSError):
             while piece := pair.client.recv(65_536):
+                if not pair.is_asking:
+                    pair.is_asking = True
+                    with self._lock:
+                        self.round_trips += 1
                 self._hold(pair)
                 pair.server.sendall(piece)
         if not pair.ended:
@@ -166,6 +179,7 @@ class CutProxy:
     def _pass_replies(self, pair: Pair) -> None:
         with contextlib.suppress(OSError):
             while piece := pair.server.recv(65_536):
+                pair.is_asking = False
                 self._hold(pair)
                 if self._mode == "lose_reply":
                     self._mode = "pass"
@@ -176,6 +190,8 @@ class CutProxy:
             pair.end()
 
     def _hold(self, pair: Pair) -> None:
+        while pair.is_dropped and not pair.ended:
+            time.sleep(0.02)
         while not (self._flowing.wait(0.02) or pair.ended):
             pass
         time.sleep(self._delay_seconds)

@@ -32,6 +32,7 @@ from processes import (
     new_folder,
     wait_until,
 )
+from psycopg.conninfo import conninfo_to_dict
 from typing_extensions import override
 
 INSTALL = "python -m pip install -e '.[test]'"
@@ -191,6 +192,61 @@ class Postgres(Server):
     def _is_ready(self) -> bool:
         url = self.url if sys.platform == "win32" else self.socket_url
         return psycopg.pq.PGconn.ping(url.encode()) == psycopg.pq.Ping.OK
+
+
+class PgBouncer(Server):
+    """PgBouncer in transaction mode before a PostgreSQL server.
+
+    Args:
+        postgres_url: the server's connection string, over TCP.
+        pool_size: how many connections to the server it may open.
+    """
+
+    def __init__(self, postgres_url: str, *, pool_size: int) -> None:
+        found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        if found is None:
+            raise ServerMissing("no pgbouncer on PATH; install one by apt install pgbouncer")
+        self.binary, self.ids = found, unprivileged()
+        self.postgres, self.pool_size = conninfo_to_dict(postgres_url), pool_size
+        super().__init__()
+
+    @property
+    @override
+    def url(self) -> str:
+        return (
+            f"postgresql://{self.postgres['user']}@127.0.0.1:{self.port}/{self.postgres['dbname']}"
+        )
+
+    @property
+    @override
+    def socket_url(self) -> str:
+        user, name = self.postgres["user"], self.postgres["dbname"]
+        return f"postgresql:///{name}?host={self.folder}&port={self.port}&user={user}"
+
+    @override
+    def _prepare(self) -> None:
+        """Nothing: the settings are written anew before each start."""
+
+    @override
+    def _command(self) -> list[str]:
+        target = " ".join(f"{name}={value}" for name, value in self.postgres.items())
+        settings = self.folder / "pgbouncer.ini"
+        settings.write_text(f"""
+[databases]
+{self.postgres["dbname"]} = {target}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {self.port}
+unix_socket_dir = {self.folder}
+auth_type = any
+pool_mode = transaction
+default_pool_size = {self.pool_size}
+""")
+        return [self.binary, str(settings)]
+
+    @override
+    def _is_ready(self) -> bool:
+        return psycopg.pq.PGconn.ping(self.socket_url.encode()) == psycopg.pq.Ping.OK
 
 
 def valkey_binary() -> Path:

@@ -101,3 +101,23 @@ def test_a_delay_holds_back_request_and_reply(client: redis.Redis, proxy: CutPro
     began = time.monotonic()
     client.ping()
     assert time.monotonic() - began >= 0.1
+
+
+def test_a_dropped_connection_answers_nothing_and_new_ones_work(proxy: CutProxy) -> None:
+    with socket.create_connection(proxy.address) as first:
+        assert ping(first) == b"+PONG\r\n"
+        proxy.drop()
+        first.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            ping(first)
+        with socket.create_connection(proxy.address) as second:
+            assert ping(second) == b"+PONG\r\n"
+
+
+def test_round_trips_are_counted_not_pieces(proxy: CutProxy) -> None:
+    with socket.create_connection(proxy.address) as connection:
+        for count in (1, 2):
+            connection.sendall(b"PI")
+            connection.sendall(b"NG\r\n")
+            assert connection.recv(100) == b"+PONG\r\n"
+            assert proxy.round_trips == count

@@ -22,10 +22,10 @@ from langgraph_sessionmem.running import run_now
 # copy what the failing test shows here.
 HASHES = {
     "postgres/0001_checkpoints.sql": (
-        "17fac61df6fd8d926539c835a47d71de2fa95cc85712e1231f46a57ad145beb9"
+        "28a39da9221e432bc9778cb69f982518aa6e182f9044076095acf9b2fb0e63dd"
     ),
     "sqlite/0001_checkpoints.sql": (
-        "e6c46b17a2826f382c3aa8bca1d4bdd0d35a2af6b5548ffdfee81d88976e94cb"
+        "1b8291d5b55e12e62e1bc4209504b41512ec151fb22212db8a8c63a3cbd3a04e"
     ),
     "sqlite/0002_items.sql": "21d7ccc7ea9f966ad8ee3f70a4acea863cf799e826c84df61c4aa61763f0aaec",
 }
@@ -118,10 +118,10 @@ def empty(database: Database) -> None:
     if database.name == "postgres":
         sql(database, f"drop schema if exists {schema_of(database)} cascade")
         return
-    tables = sql(database, "select name from sqlite_master where type = 'table'")
-    for (table,) in tables:
-        if not table.startswith("sqlite_"):
-            sql(database, f'drop table "{table}"')
+    made = sql(database, "select type, name from sqlite_master where type in ('table', 'view')")
+    for kind, name in made:
+        if not name.startswith("sqlite_"):
+            sql(database, f'drop {kind} "{name}"')
 
 
 class Raw(Statements):
@@ -183,6 +183,7 @@ async def test_setting_up_twice_changes_nothing(database: Database, face_name: s
     assert await saver("get_tuple", FIND) is not None
 
 
+@pytest.mark.parametrize("face_name", ["blocking"])
 @on_each_dialect
 async def test_every_older_schema_is_brought_up_to_date(database: Database, face_name: str) -> None:
     fresh = Face(database.open_saver(), face_name == "async")
@@ -224,6 +225,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.parametrize("face_name", ["blocking"])
 @on_each_dialect
 @pytest.mark.parametrize("setup", [True, False], ids=["with setup", "without setup"])
 async def test_a_newer_schema_is_refused_by_every_call_and_nothing_is_written(

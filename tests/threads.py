@@ -1,13 +1,14 @@
 """A thread of checkpoints, put as LangGraph does it; and what is stored of it, from behind."""
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conftest import Database, Face
 from langchain_core.runnables import RunnableConfig
 
-TABLES = ("threads", "checkpoints", "elements", "writes", "early_writes", "tombstones")
+TABLES = ("threads", "checkpoints", "elements", "writes", "early_writes", "runs", "tombstones")
 
 _numbers = itertools.count(1)
 
@@ -118,24 +119,36 @@ def stored(database: Database, saver: Any) -> dict[str, int]:
     """
     if database.name == "sqlite":
         connection = saver.backend._connection
+        made = {name for (name,) in connection.execute("select name from sqlite_master")}
         return {
             table: connection.execute(f"select count(*) from sessionmem_{table}").fetchone()[0]
             for table in TABLES
+            if f"sessionmem_{table}" in made
         }
     if database.name == "postgres":
         connection = database.servers.postgres_connection(database.url)
         schema = database.options["schema"]
+        listing = "select tablename from pg_tables where schemaname = %s"
+        made = {name for (name,) in connection.execute(listing, [schema])}
         rows = " union all ".join(
-            f"select '{table}', count(*) from \"{schema}\".sessionmem_{table}" for table in TABLES
+            f"select '{table}', count(*) from \"{schema}\".sessionmem_{table}"
+            for table in TABLES
+            if f"sessionmem_{table}" in made
         )
+        if not rows:
+            return {}
         return dict(connection.execute(rows).fetchall())
     client = database.servers.redis_client(database.url)
     prefix = database.options["prefix"].encode()
     keys = set(client.scan_iter(match=prefix + b"*", count=1_000))  # it may repeat a key
     logs = [key for key in keys if client.type(key) == b"list"]
-    tombstones = [key for key in keys if key.endswith(b":tombstones")]
+    tombstones = [key for key in keys if key.endswith((b":tombstones", b":marks"))]
+    places = [place for log in logs for place in client.lrange(log, 0, -1)]
+    # A log of one element is a field of its thread.
+    fields = (field for key in keys if client.type(key) == b"hash" for field in client.hkeys(key))
+    places += [field for field in fields if re.fullmatch(rb"e\d+\x00", field)]
     return {
-        "elements": sum(map(client.llen, logs)),
+        "elements": sum(place not in (b"", b"\x00") for place in places),  # sealed, or cut away
         "tombstones": sum(map(client.zcard, tombstones)),
         "keys": len(keys) - len(tombstones) - (prefix + b"meta" in keys),
     }

@@ -30,6 +30,15 @@ class Backend(Protocol):
 
     offset_seconds: float
 
+    @property
+    def is_async_only(self) -> bool:
+        """Blocking callers are refused: the user passed an async client, connection or pool."""
+        return False
+
+    def in_callers_transaction(self) -> bool:
+        """Whether the user's own connection is in a transaction that the user began."""
+        return False
+
     def run(self, operation: Operation[T]) -> T:
         """Finish `operation` on a blocking link; safe in any thread, and inside a running loop."""
         ...
@@ -48,6 +57,14 @@ class Backend(Protocol):
 
     async def asetup(self) -> None:
         """`setup` without blocking the loop."""
+        ...
+
+    def schema_version(self) -> int:
+        """The version of the schema that is there, be it too old or too new; 0: there is none."""
+        ...
+
+    async def aschema_version(self) -> int:
+        """`schema_version` without blocking the loop."""
         ...
 
     def close(self) -> None:

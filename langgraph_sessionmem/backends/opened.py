@@ -37,6 +37,14 @@ class Opened:
         """`setup` without blocking the loop."""
         await self.backend.asetup()
 
+    def schema_version(self) -> int:
+        """The version of the schema that is there, be it too old or too new; 0: there is none."""
+        return self.backend.schema_version()
+
+    async def aschema_version(self) -> int:
+        """`schema_version` without blocking the loop."""
+        return await self.backend.aschema_version()
+
     def close(self) -> None:
         """Close what was opened here, and nothing that was passed in; safe to call twice."""
         self.backend.close()

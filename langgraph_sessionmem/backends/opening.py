@@ -4,10 +4,12 @@ A backend's module is imported when its scheme is asked for, so nobody pays for 
 use. A fourth database is its own file and a line in `_MODULES`.
 """
 
+from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
 from langgraph_sessionmem.backends.base import Backend
+from langgraph_sessionmem.backends.time_limit import DEFAULT_TIMEOUT, read_timeout
 from langgraph_sessionmem.errors import DriverMissing, InvalidArgument, UnknownScheme
 
 _MODULES = {
@@ -20,12 +22,17 @@ _MODULES = {
     "redis+cluster": "redis",
     "rediss+cluster": "redis",
 }
-_OPTIONS = {"sqlite": (), "postgres": ("schema", "max_size"), "redis": ("prefix",)}
-_FILE_ENDINGS = (".db", ".sqlite", ".sqlite3")
+_OPTIONS = {"sqlite": (), "postgres": ("schema",), "redis": ("prefix",)}
+FILE_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 
 def open_backend(
-    source: object, *, setup: bool = True, prefix: str | None = None, schema: str | None = None
+    source: object,
+    *,
+    setup: bool = True,
+    prefix: str | None = None,
+    schema: str | None = None,
+    timeout: timedelta = DEFAULT_TIMEOUT,
 ) -> Backend:
     """The backend for a connection string, path, connection, pool or client; nothing is sent yet.
 
@@ -37,22 +44,24 @@ def open_backend(
         setup: make the schema on first use.
         prefix: of every Redis key.
         schema: of every PostgreSQL table.
+        timeout: how long one call may take, whatever it waits for, before it raises `TimedOut`.
 
     Raises:
         UnknownScheme: the string names no database we know.
         InvalidArgument: the string or object can't be used, or an option isn't the database's.
         DriverMissing: the database's driver isn't installed.
     """
+    always = {"setup": setup, "timeout_seconds": read_timeout(timeout)}
     options = {"prefix": prefix, "schema": schema}
     if isinstance(source, str):
-        return _open_url(source, setup, options)
-    return _open_object(source, setup, options)
+        return _open_url(source, always, options)
+    return _open_object(source, always, options)
 
 
-def _open_url(url: str, setup: bool, options: dict[str, str | None]) -> Backend:
+def _open_url(url: str, always: dict[str, Any], options: dict[str, str | None]) -> Backend:
     scheme, separator, rest = url.partition("://")
     if not separator:
-        if url != ":memory:" and not url.endswith(_FILE_ENDINGS):
+        if url != ":memory:" and not url.endswith(FILE_ENDINGS):
             raise InvalidArgument(
                 f"{url!r} is no connection string: give sqlite:///file.db, postgresql://…, "
                 "redis://…, a path that ends in .db or .sqlite, or :memory:."
@@ -60,29 +69,29 @@ def _open_url(url: str, setup: bool, options: dict[str, str | None]) -> Backend:
         scheme, rest = "sqlite", f"/{url}"
     if scheme not in _MODULES:
         raise UnknownScheme(scheme, sorted(_MODULES))
-    module, given = _load(_MODULES[scheme]), _given(_MODULES[scheme], options)
+    module, given = _load(_MODULES[scheme]), always | _given(_MODULES[scheme], options)
     if scheme == "sqlite":
-        return _backend(module.SqliteBackend.from_path(_sqlite_path(url, rest), setup=setup))
+        return _backend(module.SqliteBackend.from_path(_sqlite_path(url, rest), **given))
     if _MODULES[scheme] == "postgres":
-        return _backend(module.PostgresBackend.from_url(url, setup=setup, **given))
-    return _backend(module.RedisBackend.from_url(url, setup=setup, **given))
+        return _backend(module.PostgresBackend.from_url(url, **given))
+    return _backend(module.RedisBackend.from_url(url, **given))
 
 
-def _open_object(source: object, setup: bool, options: dict[str, str | None]) -> Backend:
+def _open_object(source: object, always: dict[str, Any], options: dict[str, str | None]) -> Backend:
     driver = type(source).__module__.partition(".")[0]
     base = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
     if hasattr(source, "__fspath__"):
-        given = _given("sqlite", options)
-        return _backend(_load("sqlite").SqliteBackend.from_path(source, setup=setup, **given))
+        given = always | _given("sqlite", options)
+        return _backend(_load("sqlite").SqliteBackend.from_path(source, **given))
     if base & {"sqlite3", "_sqlite3"}:
-        given = _given("sqlite", options)
-        return _backend(_load("sqlite").SqliteBackend(source, setup=setup, **given))
+        given = always | _given("sqlite", options)
+        return _backend(_load("sqlite").SqliteBackend(source, **given))
     if base & {"psycopg", "psycopg_pool"}:
-        given = _given("postgres", options)
-        return _backend(_load("postgres").PostgresBackend(source, setup=setup, **given))
+        given = always | _given("postgres", options)
+        return _backend(_load("postgres").PostgresBackend(source, **given))
     if base & {"redis", "valkey"}:
-        given = _given("redis", options)
-        return _backend(_load("redis").RedisBackend(source, setup=setup, **given))
+        given = always | _given("redis", options)
+        return _backend(_load("redis").RedisBackend(source, **given))
     raise InvalidArgument(
         f"{source!r} ({driver}) is no database we know: give a connection string, a path, or an "
         "open sqlite3 or psycopg connection, psycopg pool, or redis-py client."

@@ -14,6 +14,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from typing_extensions import override
 
+from langgraph_sessionmem.backends.redis_connections import (
+    ASYNC_CONNECTIONS,
+    BLOCKING_CONNECTIONS,
+)
 from langgraph_sessionmem.backends.redis_links import (
     MAX_CONNECTIONS,
     AsyncLink,
@@ -21,20 +25,28 @@ from langgraph_sessionmem.backends.redis_links import (
     Link,
     LoopLinks,
 )
-from langgraph_sessionmem.errors import InvalidArgument
+from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument
 
 _BLOCKING = (redis.Redis, redis.RedisCluster)
 _ASYNC = (redis.asyncio.Redis, redis.asyncio.RedisCluster)
 _DECODES = (
     "Redis would decode what it reads, but what is stored is bytes: leave out decode_responses."
 )
-_TIMEOUT_SECONDS = 10.0
-_CHECKED = {"health_check_interval": 60}
-_TCP = {"socket_connect_timeout": 5.0, "socket_keepalive": True}
+_CHECKED: dict[str, Any] = {"health_check_interval": 60}
+if hasattr(redis, "DriverInfo"):
+    # Made here, or each connection would read files of the package in its event loop.
+    _CHECKED["driver_info"] = redis.DriverInfo()
+_TCP = {"socket_keepalive": True}
 
 
 class Clients(Protocol):
-    """Where a backend has its links from."""
+    """Where a backend has its links from.
+
+    Attributes:
+        serves_blocking: there is a link of blocking callers.
+    """
+
+    serves_blocking: bool
 
     def blocking_link(self) -> Link:
         """The link of blocking callers.
@@ -77,6 +89,7 @@ class GivenClient(Clients):
         if client.get_encoder().decode_responses:
             raise InvalidArgument(_DECODES)
         self._blocking = BlockingLink(client) if isinstance(client, _BLOCKING) else None
+        self.serves_blocking = self._blocking is not None
         self._links = LoopLinks(lambda: client, owned=False)
 
     @override
@@ -112,22 +125,30 @@ class UrlClients(Clients):
     None of them repeats a call by itself: redis-py would, and two copies of a write might overtake
     each other.
 
+    Args:
+        url: the connection string.
+        timeout_seconds: how long a caller may have to wait for a connection.
+
     Raises:
         InvalidArgument: the connection string can't be used.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self.serves_blocking = True
         self._is_cluster = "+cluster://" in url
         self._url, self._nodes = read_url(url)
+        self._scheme = urlsplit(self._url).scheme
         self._options: dict[str, Any] = _CHECKED | ({} if url.startswith("unix://") else _TCP)
-        self._lock = Lock()
+        self._lock, self._is_closed = Lock(), False
         self._blocking: tuple[BlockingLink, Any] | None = None
-        timeout = None if "socket_timeout=" in url else _TIMEOUT_SECONDS
-        self._links = LoopLinks(self._open_async, owned=True, timeout_seconds=timeout)
+        self._timeout_seconds = timeout_seconds
+        self._links = LoopLinks(self._open_async, owned=True)
 
     @override
     def blocking_link(self) -> Link:
         with self._lock:
+            if self._is_closed:
+                raise BackendUnavailable("This Redis backend was closed; open another one.")
             if self._blocking is None:
                 client = self._open_blocking()
                 self._blocking = BlockingLink(client), client
@@ -149,10 +170,11 @@ class UrlClients(Clients):
 
     def _close_blocking(self) -> None:
         with self._lock:
-            opened, self._blocking = self._blocking, None
+            opened, self._blocking, self._is_closed = self._blocking, None, True
         if opened is None:
             return
-        client = opened[1]
+        link, client = opened
+        link.close()
         if self._is_cluster:
             # Its own `close` leaves the nodes' connections to the garbage collector.
             client.disconnect_connection_pools()
@@ -169,13 +191,20 @@ class UrlClients(Clients):
                 **options,
             )
         pool = redis.asyncio.BlockingConnectionPool.from_url(
-            self._url, max_connections=MAX_CONNECTIONS, timeout=20, **options
+            self._url, max_connections=MAX_CONNECTIONS, timeout=self._timeout_seconds, **options
         )
+        pool.connection_class = ASYNC_CONNECTIONS[self._scheme]
         return redis.asyncio.Redis.from_pool(pool)
 
     def _open_blocking(self) -> Any:
-        options = {"retry": Retry(NoBackoff(), 0), "socket_timeout": _TIMEOUT_SECONDS}
-        options |= {"max_connections": MAX_CONNECTIONS, **self._options}
+        options = {
+            "retry": Retry(NoBackoff(), 0),
+            "max_connections": MAX_CONNECTIONS,
+            "connection_class": BLOCKING_CONNECTIONS[self._scheme],
+            "socket_timeout": self._timeout_seconds,
+            "socket_connect_timeout": self._timeout_seconds,
+            **self._options,
+        }
         if self._is_cluster:
             node_class: Any = redis.cluster.ClusterNode  # its constructor has no types
             return redis.RedisCluster.from_url(
@@ -184,7 +213,8 @@ class UrlClients(Clients):
                 connection_pool_class=redis.BlockingConnectionPool,
                 **options,
             )
-        pool = redis.BlockingConnectionPool.from_url(self._url, timeout=20, **options)
+        options["timeout"] = self._timeout_seconds
+        pool = redis.BlockingConnectionPool.from_url(self._url, **options)
         return redis.Redis.from_pool(pool)
 
 

@@ -36,9 +36,7 @@ async def migrate(link: Statements, migrations: Sequence[Migration], schema: str
     meta = f"{schema}.sessionmem_meta"
     if not await link.has_table(meta):
         # Not `if not exists`: a role without the right to create would fail though it is there.
-        await link.statement(
-            f"create table {meta} (name text primary key, value text not null)", {}
-        )
+        await link.statement(meta_table(meta), {})
     found = await _read(link, meta)
     version = _checked_version(found, migrations)
     for migration in migrations[version:]:
@@ -58,6 +56,11 @@ async def migrate(link: Statements, migrations: Sequence[Migration], schema: str
     return bytes.fromhex(facts["mark_key"])
 
 
+def meta_table(meta: str) -> str:
+    """The statement that makes the table of the database's own facts, under this name."""
+    return f"create table {meta} (name text primary key, value text not null)"
+
+
 async def check(link: Statements, migrations: Sequence[Migration], schema: str) -> bytes:
     """What `migrate` returns, without changing anything.
 
@@ -74,6 +77,13 @@ async def check(link: Statements, migrations: Sequence[Migration], schema: str) 
             "call setup() once, with a role that may create tables."
         )
     return bytes.fromhex(found["mark_key"])
+
+
+async def read_version(link: Statements, schema: str) -> int:
+    """The version of the schema that is there, whatever this package needs; 0: none is."""
+    meta = f"{schema}.sessionmem_meta"
+    found = await _read(link, meta) if await link.has_table(meta) else {}
+    return int(found.get("version", "0"))
 
 
 async def _read(link: Statements, meta: str) -> dict[str, str]:

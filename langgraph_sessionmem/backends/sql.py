@@ -1,6 +1,6 @@
 """What SQLite and PostgreSQL share: named queries, scripts of them, and the link they run on.
 
-A query stands in a text file, under its name; `queries.sql` serves both dialects, and what a
+A query stands in a text file, under its name; `QUERIES` serve both dialects, and what a
 dialect's own file holds wins by name. A script is a list of steps that one link runs as one
 transaction, and on PostgreSQL in one round trip.
 """
@@ -15,8 +15,10 @@ from langgraph_sessionmem.errors import InvalidArgument
 SqlRow: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
 
-_PACKAGE = "langgraph_sessionmem.backends"
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+QUERIES = ("saving.sql", "reading.sql", "life.sql", "items.sql")
+
+PACKAGE = "langgraph_sessionmem.backends"
+_NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*$", re.MULTILINE)
 
 
@@ -61,13 +63,22 @@ class Link(Protocol):
 
 
 def load_queries(files: Iterable[str], schema: str) -> dict[str, str]:
-    """The queries of `files`, later files winning by name, with `{schema}` filled in."""
-    queries: dict[str, str] = {}
+    """The queries of `files`, later files winning by name.
+
+    `{schema}` is filled in, and for the name of a part in braces its text.
+    """
+    found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
     for file in files:
-        _, *parts = _NAME.split(_read(file))
-        for name, text in zip(parts[::2], parts[1::2], strict=True):
-            queries[name] = _COMMENT.sub("", text).strip().replace("{schema}", schema)
-    return queries
+        _, *pieces = _NAME.split(_read(file))
+        for kind, name, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            found[kind][name] = _COMMENT.sub("", text).strip()
+
+    def filled(query: str) -> str:
+        for name, text in found["part"].items():
+            query = query.replace(f"{{{name}}}", text)
+        return query.replace("{schema}", schema)
+
+    return {name: filled(query) for name, query in found["name"].items()}
 
 
 class Migration(NamedTuple):
@@ -79,7 +90,7 @@ class Migration(NamedTuple):
 
 def load_migrations(dialect: str, schema: str) -> list[Migration]:
     """The dialect's migrations, in order."""
-    folder = resources.files(_PACKAGE) / "migrations" / dialect
+    folder = resources.files(PACKAGE) / "migrations" / dialect
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [
         Migration(int(name[:4]), _statements((folder / name).read_text("utf-8"), schema))
@@ -96,6 +107,11 @@ def quote_identifier(name: str) -> str:
     if not name or "\x00" in name or len(name.encode()) > 63:
         raise InvalidArgument(f"schema={name!r}: give a name of 1 to 63 bytes without NUL.")
     return '"' + name.replace('"', '""') + '"'
+
+
+def unquote_identifier(quoted: str) -> str:
+    """The name that `quote_identifier` quoted."""
+    return quoted[1:-1].replace('""', '"')
 
 
 def text_in(text: str) -> str:
@@ -123,7 +139,7 @@ def text_out(text: str) -> str:
 
 
 def _read(file: str) -> str:
-    return (resources.files(_PACKAGE) / file).read_text("utf-8")
+    return (resources.files(PACKAGE) / file).read_text("utf-8")
 
 
 def _statements(text: str, schema: str) -> list[str]:

@@ -1,14 +1,15 @@
 """SQLite, the embedded default: one connection, WAL, and a thread hop for async callers.
 
 Layout: `migrations/sqlite`, explained in `docs/format.md`. Writers wait for each other on
-`BEGIN IMMEDIATE`, up to `BUSY_SECONDS`; readers never wait, and never hold anything.
+`BEGIN IMMEDIATE`, as long as a call may take; readers never wait, and never hold anything. Calls
+of one backend that wait for each other share a commit.
 """
 
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -16,25 +17,23 @@ from typing import Self
 from typing_extensions import override
 
 from langgraph_sessionmem.backends.base import Backend, Operation, T
-from langgraph_sessionmem.backends.schema import Statements, check, migrate
+from langgraph_sessionmem.backends.hop import Hop
+from langgraph_sessionmem.backends.schema import check, migrate, read_version
+from langgraph_sessionmem.backends.shared_commits import Call, Shared, SharedCommits
 from langgraph_sessionmem.backends.sql import (
-    Link,
-    Params,
-    Refused,
-    SqlRow,
-    Step,
+    Migration,
     load_migrations,
-    load_queries,
 )
 from langgraph_sessionmem.backends.sql_records import SqlRecords
+from langgraph_sessionmem.backends.sqlite_links import SCHEMA, SqliteLink
+from langgraph_sessionmem.backends.time_limit import DEFAULT_TIMEOUT, TimeLimit, held
+from langgraph_sessionmem.background import finish_within
 from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument, SchemaMissing
 from langgraph_sessionmem.running import run_now
 
-BUSY_SECONDS = 30.0
 OLDEST_SQLITE = (3, 35)
 
-_SCHEMA = '"main"'
-_NOW = "select (julianday('now') - 2440587.5) * 86400.0"
+_PAUSE_SECONDS = 0.01
 
 
 class SqliteBackend(Backend):
@@ -44,6 +43,7 @@ class SqliteBackend(Backend):
         connection: an open connection that any thread may use (`check_same_thread=False`).
         owned: it was opened for this backend, so `close` closes it.
         setup: make the schema on first use; otherwise it must be there.
+        timeout_seconds: how long a call may wait for others.
 
     Raises:
         InvalidArgument: this SQLite is older than 3.35, or the connection is bound to a thread or
@@ -51,7 +51,12 @@ class SqliteBackend(Backend):
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, *, owned: bool = False, setup: bool = True
+        self,
+        connection: sqlite3.Connection,
+        *,
+        owned: bool = False,
+        setup: bool = True,
+        timeout_seconds: float = DEFAULT_TIMEOUT.total_seconds(),
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise InvalidArgument(
@@ -60,15 +65,23 @@ class SqliteBackend(Backend):
             )
         self.offset_seconds = 0.0
         self._connection, self._owned, self._setup = connection, owned, setup
-        self._lock = threading.RLock()
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sessionmem-sqlite")
-        self._link = _SqliteLink(self)
+        self._timeout_seconds = self._busy_seconds = timeout_seconds
+        self._lock, self._is_closed = threading.RLock(), False
+        self._hop = Hop(1, "sqlite")
+        self._link = SqliteLink(connection, lambda: self.offset_seconds)
+        self._commits = SharedCommits(_SharedTransaction(self))
         self._records: SqlRecords | None = None
         if not owned:
             self._refuse_unusable_connection()
 
     @classmethod
-    def from_path(cls, path: str | Path, *, setup: bool = True) -> Self:
+    def from_path(
+        cls,
+        path: str | Path,
+        *,
+        setup: bool = True,
+        timeout_seconds: float = DEFAULT_TIMEOUT.total_seconds(),
+    ) -> Self:
         """Open `path`, or a database in memory for `:memory:`.
 
         Raises:
@@ -77,45 +90,55 @@ class SqliteBackend(Backend):
         try:
             connection = sqlite3.connect(
                 path,
-                timeout=BUSY_SECONDS,
+                timeout=timeout_seconds,
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=256,
             )
         except sqlite3.Error as error:
             raise BackendUnavailable(f"SQLite can't open {str(path)!r}: {error}.") from error
-        return cls(connection, owned=True, setup=setup)
+        return cls(connection, owned=True, setup=setup, timeout_seconds=timeout_seconds)
+
+    @override
+    def in_callers_transaction(self) -> bool:
+        with self._lock:
+            return self._connection.in_transaction
 
     @override
     def run(self, operation: Operation[T]) -> T:
-        with self._lock:
-            try:
-                return run_now(operation(self._ready()))
-            except sqlite3.Error as error:
-                raise BackendUnavailable(f"SQLite refused the call: {error}.") from error
+        return self._commits.finish(self._enter(operation))
 
     @override
     async def arun(self, operation: Operation[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self.run, operation)
+        call = self._enter(operation)
+        try:
+            return await self._hop(lambda: self._commits.finish(call))
+        finally:
+            self._commits.leave(call)
 
     @override
     def setup(self) -> None:
-        with self._lock:
-            self._records = None
-            self._setup = True
-            try:
-                self._ready()
-            except sqlite3.Error as error:
-                raise BackendUnavailable(f"SQLite can't make its tables: {error}.") from error
+        self._call(self._make, TimeLimit(self._timeout_seconds))
 
     @override
     async def asetup(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._executor, self.setup)
+        await self._hop(self.setup)
+
+    @override
+    def schema_version(self) -> int:
+        return self._call(
+            lambda: run_now(read_version(self._link, SCHEMA)), TimeLimit(self._timeout_seconds)
+        )
+
+    @override
+    async def aschema_version(self) -> int:
+        return await self._hop(self.schema_version)
 
     @override
     def close(self) -> None:
-        self._executor.shutdown(wait=True)
+        self._hop.close()
         with self._lock:
+            self._is_closed = True
             if self._owned:
                 self._connection.close()
 
@@ -123,24 +146,67 @@ class SqliteBackend(Backend):
     async def aclose(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
+    def _enter(self, operation: Operation[T]) -> Call[T]:
+        limit = TimeLimit(self._timeout_seconds)
+        return self._commits.enter(
+            lambda: self._call(lambda: run_now(operation(self._ready())), limit), limit
+        )
+
+    def _call(self, call: Callable[[], T], limit: TimeLimit) -> T:
+        with held(self._lock, limit):
+            if self._is_closed:
+                raise BackendUnavailable("This SQLite backend was closed; open another one.")
+            while True:
+                self._wait_no_longer_than(limit)
+                try:
+                    return call()
+                except sqlite3.Error as error:
+                    if not _is_busy(error) or self._connection.in_transaction:
+                        raise BackendUnavailable(f"SQLite refused the call: {error}.") from error
+                    # It doesn't wait where two might wait for each other.
+                    limit.check(error)
+                    time.sleep(_PAUSE_SECONDS)
+
+    def _wait_no_longer_than(self, limit: TimeLimit) -> None:
+        seconds = limit.left_seconds
+        if self._owned and abs(seconds - self._busy_seconds) > limit.seconds / 10:
+            self._connection.execute(f"pragma busy_timeout = {int(seconds * 1_000)}")
+            self._busy_seconds = seconds
+
+    def _make(self) -> None:
+        self._records, self._setup = None, True
+        self._ready()
+
     def _ready(self) -> SqlRecords:
-        if self._records is None:
-            self._records = SqlRecords(self._link, self._prepare())
-        return self._records
+        records = self._records
+        if records is None:
+            is_callers = self._connection.in_transaction
+            records = SqlRecords(self._link, self._prepare())
+            # What was made in a caller's transaction may be rolled back with it.
+            self._records = None if is_callers else records
+        return records
 
     def _prepare(self) -> bytes:
-        migrations = load_migrations("sqlite", _SCHEMA)
+        migrations = load_migrations("sqlite", SCHEMA)
         try:
-            return run_now(check(self._link, migrations, _SCHEMA))
-        except SchemaMissing:
+            return run_now(check(self._link, migrations, SCHEMA))
+        except SchemaMissing as missing:
             if not self._setup:
                 raise
+            try:
+                return self._migrate(migrations)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                    raise
+                raise SchemaMissing(f"{missing} This one may not ({error}).") from error
+
+    def _migrate(self, migrations: Sequence[Migration]) -> bytes:
         if self._owned:
             # Before the first table, or freed pages could only be returned by a full vacuum.
             self._connection.execute("pragma auto_vacuum = incremental")
             self._connection.execute("pragma journal_mode = wal")
         with self._link.transaction("begin immediate"):
-            return run_now(migrate(self._link, migrations, _SCHEMA))
+            return run_now(migrate(self._link, migrations, SCHEMA))
 
     def _refuse_unusable_connection(self) -> None:
         if getattr(self._connection, "autocommit", None) is False:
@@ -148,8 +214,7 @@ class SqliteBackend(Backend):
                 "This sqlite3 connection has autocommit=False, so what is stored would wait for "
                 "your commit: open it without, or with autocommit=True."
             )
-        refusal = self._executor.submit(self._probe).result()
-        if refusal:
+        if finish_within(self._timeout_seconds, self._probe):
             raise InvalidArgument(
                 "This sqlite3 connection may be used by one thread only: open it with "
                 "sqlite3.connect(..., check_same_thread=False)."
@@ -163,92 +228,48 @@ class SqliteBackend(Backend):
         return False
 
 
-class _Transaction:
-    """Commits or rolls back what it encloses; inside a caller's transaction, a savepoint."""
-
-    def __init__(self, connection: sqlite3.Connection, begin: str) -> None:
-        self._connection = connection
-        nested = connection.in_transaction
-        self._begin = "savepoint sessionmem" if nested else begin
-        self._commit = "release sessionmem" if nested else "commit"
-        self._rollback = "rollback to sessionmem" if nested else "rollback"
-
-    def __enter__(self) -> None:
-        self._connection.execute(self._begin)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._connection.execute(self._commit)
-            return
-        # SQLite may have rolled back by itself (a full disk), and then has nothing left to undo.
-        with suppress(sqlite3.OperationalError):
-            self._connection.execute(self._rollback)
-
-
-class _SqliteLink(Link, Statements):
-    """The backend's connection; nothing in it waits for an event loop."""
+class _SharedTransaction(Shared):
+    """The transaction that waiting calls share: begun by the first that writes."""
 
     def __init__(self, backend: SqliteBackend) -> None:
         self._backend = backend
-        self._connection = backend._connection
-        self._queries = load_queries(["queries.sql", "items.sql"], _SCHEMA)
-
-    def transaction(self, begin: str) -> _Transaction:
-        return _Transaction(self._connection, begin)
 
     @override
-    async def execute(self, script: Sequence[Step]) -> list[list[SqlRow]]:
-        queries = [self._queries[step.query] for step in script]
-        reads = all(query.startswith("select") for query in queries)
-        if reads and len(script) == 1:
-            return self._run(queries, script)
-        with self.transaction("begin" if reads else "begin immediate"):
-            found = self._run(queries, script)
-        if any(step.query.startswith("drop_") for step in script):
-            self._return_pages()
-        return found
+    def begin_sharing(self) -> bool:
+        backend = self._backend
+        if not backend._lock.acquire(timeout=backend._timeout_seconds):
+            return False
+        # Others may use a connection that is not ours, and what they do would be in it too.
+        may = backend._owned and not backend._is_closed and backend._records is not None
+        if not may or backend._connection.in_transaction:
+            backend._lock.release()
+            return False
+        backend._link.is_sharing = True
+        return True
 
     @override
-    async def statement(self, text: str, params: Params) -> list[SqlRow]:
-        return self._cursor().execute(text, dict(params)).fetchall()
+    def is_lost(self) -> bool:
+        link = self._backend._link
+        return link.has_begun and not self._backend._connection.in_transaction
 
     @override
-    async def has_table(self, name: str) -> bool:
-        found = "select 1 from sqlite_master where type = 'table' and name = :name"
-        return bool(await self.statement(found, {"name": name.rpartition(".")[2]}))
-
-    def _return_pages(self) -> None:
-        """Give freed pages back to the file system, unless a caller's transaction is open."""
-        if not self._connection.in_transaction:
-            # A script, since `execute` stops at the first page.
-            self._connection.executescript("pragma incremental_vacuum")
-
-    def _run(self, queries: Sequence[str], script: Sequence[Step]) -> list[list[SqlRow]]:
-        [now] = self._cursor().execute(_NOW).fetchone()
-        clock = {"now": now + self._backend.offset_seconds}
+    def end_sharing(self, *, keep: bool) -> bool:
+        link, connection = self._backend._link, self._backend._connection
         try:
-            return [
-                self._step(query, {**step.params, **clock}, step.rows)
-                for query, step in zip(queries, script, strict=True)
-            ]
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_NOTNULL:
-                raise
-            raise Refused(str(error).rpartition(".")[2]) from error
+            if link.has_begun and connection.in_transaction:
+                try:
+                    connection.execute("commit" if keep else "rollback")
+                except sqlite3.Error:
+                    keep = False
+                    with suppress(sqlite3.Error):
+                        connection.execute("rollback")
+        finally:
+            link.end_sharing()
+            self._backend._lock.release()
+        return keep
 
-    def _cursor(self) -> sqlite3.Cursor:
-        cursor = self._connection.cursor()
-        # The user's own connection may make something else of its rows.
-        cursor.row_factory = None
-        return cursor
 
-    def _step(self, query: str, params: Params, rows: Sequence[Params] | None) -> list[SqlRow]:
-        if rows is None:
-            return self._cursor().execute(query, params).fetchall()
-        if query.startswith("select"):
-            found: list[SqlRow] = []
-            for row in rows:
-                found += self._cursor().execute(query, {**params, **row})
-            return found
-        self._cursor().executemany(query, ({**params, **row} for row in rows))
-        return []
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection has the lock."""
+    code: int = getattr(error, "sqlite_errorcode", 0)  # the driver's own errors have none
+    return code & 0xFF == sqlite3.SQLITE_BUSY

@@ -1,46 +1,89 @@
 """Channel values as entries of a head: what a put has to store, and how a get puts it together.
 
-Works on snapshots: what LangGraph hands over may be changed by a running node at any time, so
-everything that is to be stored is taken as marks and stored forms before the first wait.
+Works on snapshots (`snapshots.py`) when it stores, and on bytes that were read, or are remembered,
+when it reads.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint
 
-from langgraph_sessionmem.checkpoint.codec import Codec
+from langgraph_sessionmem.checkpoint.codec import Codec, is_exact
+from langgraph_sessionmem.checkpoint.compression import seal
 from langgraph_sessionmem.checkpoint.head import Entry, Head, Version
-from langgraph_sessionmem.checkpoint.runs import KnownList, Layout, plan_list
-from langgraph_sessionmem.errors import ThreadDamaged, ValueNotStorable
-from langgraph_sessionmem.records import CheckpointRow, Element, Run
+from langgraph_sessionmem.checkpoint.runs import (
+    KnownList,
+    Layout,
+    begins_with,
+    chunks_to_seal,
+    plan_list,
+)
+from langgraph_sessionmem.checkpoint.snapshots import ListSnapshot
+from langgraph_sessionmem.errors import ThreadDamaged
+from langgraph_sessionmem.rows import Block, CheckpointRow, Element, Run
 
 INLINE_BYTES = 96
 """A value this small stands in the head itself; a row of its own would cost more."""
+
+_INPUT, _INPUT_BYTES = "__start__", 2_048
+"""The input of a run stands in one checkpoint only, so it may be larger: a row isn't shared."""
+
+MOST_SEALED = 1024 * 1024
+"""Bytes of elements that are sealed together; larger ones stay as they are."""
+
+_DIGEST = b"\xff"
+"""What a digest begins with; no stored form does."""
+
+_EACH = 16
+"""Of so many marks one is measured."""
+
+MOST_KEPT = 1024 * 1024
+"""Bytes of a value that is remembered whole; of a larger one only a digest is."""
+
+
+class ListState(NamedTuple):
+    """A stored list: of each element, its mark and its stored form.
+
+    Attributes:
+        objects: the elements themselves, where they may be handed out again.
+    """
+
+    marks: list[bytes]
+    bodies: list[bytes]
+    objects: list[Any] | None
 
 
 class Known(NamedTuple):
     """A stored checkpoint as far as the next one may build on it.
 
     Attributes:
-        marks: of each list channel, in order.
-        digests: of each other channel that has a log of its own.
+        lists: the list channels that have a log.
+        bodies: of each other channel that has a log of its own, its stored form, or the digest of
+            a large one.
     """
 
     generation: int
     versions: Mapping[str, Version]
     entries: Mapping[str, Entry]
-    marks: Mapping[str, list[bytes]]
-    digests: Mapping[str, bytes]
+    lists: Mapping[str, ListState]
+    bodies: Mapping[str, bytes]
 
+    def marks(self) -> dict[str, list[bytes]]:
+        """The marks of each list's elements."""
+        return {channel: state.marks for channel, state in self.lists.items()}
 
-class ListSnapshot(NamedTuple):
-    """A list as it was: the mark of each element, and its stored form where only that is exact."""
-
-    marks: list[bytes]
-    bodies: list[bytes] | None
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        lists = sum(
+            # Stored forms are about as large as marks; an object takes a kilobyte beside its text.
+            2 * _EACH * sum(map(len, state.marks[::_EACH]))
+            + len(state.marks) * (1_000 if state.objects else 64)
+            for state in self.lists.values()
+        )
+        return lists + sum(map(len, self.bodies.values())) + 200 * len(self.entries) + 1_000
 
 
 class Stored(NamedTuple):
@@ -48,40 +91,14 @@ class Stored(NamedTuple):
 
     entries: dict[str, Entry]
     elements: list[Element]
-    marks: dict[str, list[bytes]]
-    digests: dict[str, bytes]
+    blocks: list[Block]
+    lists: dict[str, ListState]
+    bodies: dict[str, bytes]
 
     @property
-    def known(self) -> tuple[dict[str, Entry], dict[str, list[bytes]], dict[str, bytes]]:
+    def known(self) -> tuple[dict[str, Entry], dict[str, ListState], dict[str, bytes]]:
         """The last three fields of `Known`."""
-        return self.entries, self.marks, self.digests
-
-
-def take_snapshot(
-    codec: Codec, values: Mapping[str, Any], *, custom: bool
-) -> dict[str, ListSnapshot | bytes]:
-    """Each value as it is now: a list as a `ListSnapshot`, any other in its stored form.
-
-    Args:
-        codec: writes the values.
-        values: by channel.
-        custom: the user's own serializer writes the elements, so a mark can't stand for one.
-
-    Raises:
-        ValueNotStorable: a value can't be stored; the message names channel and place.
-    """
-    taken: dict[str, ListSnapshot | bytes] = {}
-    for channel, value in values.items():
-        try:
-            if type(value) is list:
-                elements = list(value)
-                bodies = [codec.encode(element) for element in elements] if custom else None
-                taken[channel] = ListSnapshot([codec.mark(each) for each in elements], bodies)
-            else:
-                taken[channel] = codec.encode(value)
-        except ValueNotStorable as error:
-            raise error.under(channel) from error
-    return taken
+        return self.entries, self.lists, self.bodies
 
 
 def store_channels(
@@ -101,17 +118,17 @@ def store_channels(
         known: the checkpoint to build on; `None` stores everything.
         new_logs: somebody else appended where we would, so take new logs.
     """
-    stored = Stored(dict(inherited), [], {}, {})
+    stored = Stored(dict(inherited), [], [], {}, {})
     for channel in inherited:
-        if known is not None and channel in known.marks:
-            stored.marks[channel] = known.marks[channel]
-        if known is not None and channel in known.digests:
-            stored.digests[channel] = known.digests[channel]
+        if known is not None and channel in known.lists:
+            stored.lists[channel] = known.lists[channel]
+        if known is not None and channel in known.bodies:
+            stored.bodies[channel] = known.bodies[channel]
     for channel, value in taken.items():
         if isinstance(value, ListSnapshot):
             _store_list(codec, channel, value, known, stored, new_logs)
         else:
-            _store_value(channel, value, known, stored)
+            _store_value(codec, channel, value, known, stored)
     return stored
 
 
@@ -133,60 +150,155 @@ def inherited_entries(
 
 def runs_to_read(heads: Sequence[Head]) -> list[Run]:
     """The fewest stretches of logs that hold all values of these heads."""
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for head in heads:
-        for entry in head.entries.values():
-            if isinstance(entry, Layout):
-                for run in entry.runs:
-                    spans.setdefault(run.log, []).append((run.start, run.end))
-            elif isinstance(entry, int):
-                spans.setdefault(entry, []).append((0, 1))
-    return [run for log, ranges in spans.items() for run in _merged(log, sorted(ranges))]
+    return _runs_of(entry for head in heads for entry in head.entries.values())
+
+
+def missing_runs(head: Head, known: Known | None) -> list[Run]:
+    """What has to be read for a head, beside what is known."""
+    again = _remembered(head, known)
+    return _runs_of(entry for channel, entry in head.entries.items() if channel not in again)
 
 
 def read_channels(
-    codec: Codec, row: CheckpointRow, head: Head, bodies: Mapping[tuple[int, int], bytes]
+    codec: Codec,
+    row: CheckpointRow,
+    head: Head,
+    bodies: Mapping[tuple[int, int], bytes],
+    known: Known | None = None,
+    *,
+    reuse: bool = False,
 ) -> tuple[dict[str, Any], Known]:
-    """The channel values of a head, each made anew, and what is known by them.
+    """The channel values of a head, and what is known by them.
 
     Args:
         codec: reads the elements.
         row: the checkpoint.
         head: its head.
-        bodies: the elements by `(log, position)`.
+        bodies: the elements by `(log, position)`, apart from those that `known` has.
+        known: what is remembered of this checkpoint.
+        reuse: hand out the remembered elements of lists where they are as they were; otherwise each
+            value is made anew.
 
     Raises:
         ThreadDamaged: an element is gone.
     """
-    values: dict[str, Any] = {}
-    marks: dict[str, list[bytes]] = {}
-    digests: dict[str, bytes] = {}
-    try:
-        for channel, entry in head.entries.items():
-            if isinstance(entry, Layout):
-                found = [
-                    bodies[run.log, position]
-                    for run in entry.runs
-                    for position in range(run.start, run.end)
-                ]
-                values[channel] = [codec.decode(body) for body in found]
-                marks[channel] = codec.marks_of(found, values[channel])
-            elif isinstance(entry, int):
-                values[channel] = codec.decode(bodies[entry, 0])
-                digests[channel] = _digest(bodies[entry, 0])
-            else:
-                values[channel] = codec.decode(entry)
-    except KeyError as error:
-        raise ThreadDamaged(
-            row.thread_id, f"checkpoint {row.checkpoint_id!r} lost the element at {error.args[0]}"
-        ) from error
-    known = Known(row.generation, head.channel_versions, head.entries, marks, digests)
-    return values, known
+    again = _remembered(head, known)
+    states = {name: known.lists[name] for name in again if name in known.lists} if known else {}
+    small = {name: known.bodies[name] for name in again if name in known.bodies} if known else {}
+    entries = {name: entry for name, entry in head.entries.items() if name not in again}
+    found = _find_bodies(row, entries, bodies)
+    values = _values_of(codec, head, found | {name: [body] for name, body in small.items()})
+    for channel, state in states.items():
+        values[channel] = _recall(codec, state, reuse=reuse)
+    lists: dict[str, ListState] = {}
+    kept: dict[str, bytes] = {}
+    for channel, entry in head.entries.items():
+        if isinstance(entry, Layout):
+            state = states.get(channel) or ListState(
+                codec.marks_of(found[channel], values[channel]), found[channel], None
+            )
+            lists[channel] = state._replace(objects=list(values[channel]) if reuse else None)
+        elif isinstance(entry, int):
+            kept[channel] = small.get(channel) or _kept_body(found[channel][0])
+    return values, Known(row.generation, head.channel_versions, head.entries, lists, kept)
+
+
+def read_values(
+    codec: Codec, row: CheckpointRow, head: Head, bodies: Mapping[tuple[int, int], bytes]
+) -> dict[str, Any]:
+    """The channel values of a head, each made anew.
+
+    Raises:
+        ThreadDamaged: an element is gone.
+    """
+    return _values_of(codec, head, _find_bodies(row, head.entries, bodies))
 
 
 def make_log() -> int:
     """A log id of 59 bits that nobody else has; no `uuid4`, which LangGraph's own tests replace."""
     return int.from_bytes(os.urandom(8)) >> 5
+
+
+def _remembered(head: Head, known: Known | None) -> set[str]:
+    """The channels of a head whose values are known: the same places hold the same for ever."""
+    if known is None:
+        return set()
+    return {
+        channel
+        for channel, entry in head.entries.items()
+        if known.entries.get(channel) == entry
+        and (channel in known.lists or known.bodies.get(channel, _DIGEST)[:1] != _DIGEST)
+    }
+
+
+def _find_bodies(
+    row: CheckpointRow, entries: Mapping[str, Entry], bodies: Mapping[tuple[int, int], bytes]
+) -> dict[str, list[bytes]]:
+    """The elements of each entry that has some, in order."""
+    try:
+        return {
+            channel: [
+                bodies[run.log, position]
+                for run in entry.runs
+                for position in range(run.start, run.end)
+            ]
+            if isinstance(entry, Layout)
+            else [bodies[entry, 0]]
+            for channel, entry in entries.items()
+            if not isinstance(entry, bytes)
+        }
+    except KeyError as error:
+        raise ThreadDamaged(
+            row.thread_id, f"checkpoint {row.checkpoint_id!r} lost the element at {error.args[0]}"
+        ) from error
+
+
+def _values_of(codec: Codec, head: Head, found: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
+    """The values whose elements were found, and those that stand in the head itself."""
+    values: dict[str, Any] = {}
+    for channel, entry in head.entries.items():
+        if isinstance(entry, bytes):
+            values[channel] = codec.decode(entry)
+        elif isinstance(entry, int):
+            values[channel] = codec.decode(found[channel][0])
+        else:
+            # What is remembered as a list comes later, and keeps its place here.
+            values[channel] = codec.decode_all(found.get(channel, ()))
+    return values
+
+
+def _recall(codec: Codec, state: ListState, *, reuse: bool) -> list[Any]:
+    """The elements of a remembered list; with `reuse` those that are as they were, themselves.
+
+    What has no exact form is made anew: the one that was put may differ from what comes back.
+    """
+    if not reuse or state.objects is None:
+        return codec.decode_all(state.bodies)
+    present = codec.marks_now(state.objects, state.marks)
+    return [
+        element if mark == now and is_exact(mark) else codec.decode(body)
+        for element, mark, now, body in zip(
+            state.objects, state.marks, present, state.bodies, strict=True
+        )
+    ]
+
+
+def _runs_of(entries: Iterable[Entry]) -> list[Run]:
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for entry in entries:
+        if isinstance(entry, Layout):
+            for run in entry.runs:
+                spans.setdefault(run.log, []).append((run.start, run.end))
+        elif isinstance(entry, int):
+            spans.setdefault(entry, []).append((0, 1))
+    return [run for log, ranges in spans.items() for run in _merged(log, sorted(ranges))]
+
+
+def _kept_body(body: bytes) -> bytes:
+    """What is remembered of a value that is no list: its stored form, or a digest of it."""
+    if len(body) <= MOST_KEPT:
+        return body
+    return _DIGEST + blake2b(body, digest_size=16).digest()
 
 
 def _store_list(
@@ -197,41 +309,74 @@ def _store_list(
     stored: Stored,
     new_logs: bool,
 ) -> None:
-    before = _known_list(channel, known, new_logs)
-    if before is None and sum(map(len, value.marks)) <= INLINE_BYTES and value.bodies is None:
+    state = known.lists.get(channel) if known is not None else None
+    if state is None and value.bodies is None and sum(map(len, value.marks)) <= INLINE_BYTES:
         inline = [codec.encode_mark(mark) for mark in value.marks]
         stored.entries[channel] = codec.encode_list(inline)
         return
+    before = None
+    if known is not None and state is not None:
+        before = KnownList(_layout_of(known, channel, new_logs), state.marks)
     plan = plan_list(value.marks, before, make_log)
-    for index, (log, position) in plan.added:
-        body = value.bodies[index] if value.bodies else codec.encode_mark(value.marks[index])
-        stored.elements.append(Element(log, position, body))
+    bodies = value.bodies or _bodies_of(codec, value.marks, state)
+    rows = {place: codec.row_of(bodies[index]) for index, place in plan.added}
+    if value.bodies is None:
+        for block in _seal(plan.layout, before.layout if before else None, bodies):
+            places = [(block.log, position) for position in range(block.first, block.last + 1)]
+            if rows.keys() >= set(places):
+                # All of it is new, so it is stored as it will be read.
+                rows |= dict.fromkeys(places, b"") | {places[-1]: block.body}
+            else:
+                stored.blocks.append(block)
+    stored.elements.extend(Element(*place, body) for place, body in rows.items())
     stored.entries[channel] = plan.layout
-    stored.marks[channel] = value.marks
+    stored.lists[channel] = ListState(value.marks, bodies, value.objects)
 
 
-def _known_list(channel: str, known: Known | None, new_logs: bool) -> KnownList | None:
-    if known is None or channel not in known.marks:
-        return None
+def _layout_of(known: Known, channel: str, new_logs: bool) -> Layout:
     layout = known.entries[channel]
-    assert isinstance(layout, Layout)  # noqa: S101 - `marks` has list channels only
+    assert isinstance(layout, Layout)  # noqa: S101 - `lists` has list channels only
     if new_logs:
-        layout = layout._replace(tip=layout.tip._replace(log=make_log(), position=0))
-    return KnownList(layout, known.marks[channel])
+        return layout._replace(tip=layout.tip._replace(log=make_log(), position=0))
+    return layout
 
 
-def _store_value(channel: str, body: bytes, known: Known | None, stored: Stored) -> None:
-    if len(body) <= INLINE_BYTES:
+def _bodies_of(codec: Codec, marks: list[bytes], state: ListState | None) -> list[bytes]:
+    """The stored form of each element; those that are known are not made again."""
+    if state is None:
+        return [codec.encode_mark(mark) for mark in marks]
+    if begins_with(marks, state.marks):
+        return state.bodies + [codec.encode_mark(mark) for mark in marks[len(state.marks) :]]
+    found = dict(zip(state.marks, state.bodies, strict=True))
+    return [found.get(mark) or codec.encode_mark(mark) for mark in marks]
+
+
+def _seal(layout: Layout, before: Layout | None, bodies: Sequence[bytes]) -> list[Block]:
+    """The blocks that make a list smaller now."""
+    blocks = []
+    for run, indexes in chunks_to_seal(layout, before):
+        elements = [bodies[index] for index in indexes]
+        size = sum(map(len, elements))
+        block = seal(run.start, elements) if size <= MOST_SEALED else b""
+        if block and len(block) < size:
+            blocks.append(Block(run.log, run.start, run.end - 1, block))
+    return blocks
+
+
+def _store_value(
+    codec: Codec, channel: str, body: bytes, known: Known | None, stored: Stored
+) -> None:
+    if len(body) <= (_INPUT_BYTES if channel == _INPUT else INLINE_BYTES):
         stored.entries[channel] = body
         return
-    digest = _digest(body)
-    if known is not None and known.digests.get(channel) == digest:
+    kept = _kept_body(body)
+    if known is not None and known.bodies.get(channel) == kept:
         stored.entries[channel] = known.entries[channel]
     else:
         log = make_log()
-        stored.elements.append(Element(log, 0, body))
+        stored.elements.append(Element(log, 0, codec.row_of(body)))
         stored.entries[channel] = log
-    stored.digests[channel] = digest
+    stored.bodies[channel] = kept
 
 
 def _merged(log: int, ranges: Sequence[tuple[int, int]]) -> list[Run]:
@@ -242,7 +387,3 @@ def _merged(log: int, ranges: Sequence[tuple[int, int]]) -> list[Run]:
         else:
             merged.append(Run(log, start, end))
     return merged
-
-
-def _digest(body: bytes) -> bytes:
-    return blake2b(body, digest_size=16).digest()

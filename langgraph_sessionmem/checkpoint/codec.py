@@ -1,34 +1,40 @@
 """Values as bytes. Every element begins with a codec byte; `docs/format.md` lists them.
 
-Plain data (what msgpack holds exactly) is msgpack. LangChain's messages are stored by state, the
-fields that differ from their defaults, and rebuilt by `__new__` and `__dict__`: faster than
-validation, and more faithful. All else is `JsonPlusSerializer`'s, read under the rule for types.
+Plain data (what msgpack holds exactly) is msgpack, what only JSON holds exactly is JSON. Messages
+and documents are stored by state. All else is `JsonPlusSerializer`'s, and read under the rule for
+types.
 
 A **mark** stands for a value's whole content: equal marks, equal values. A message's mark holds all
 its fields, everything else's is its stored form.
 """
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple
+import json
+from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
+from types import NoneType
+from typing import Any
 
 import ormsgpack
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    ChatMessage,
-    FunctionMessage,
-    HumanMessage,
-    RemoveMessage,
-    SystemMessage,
-    ToolMessage,
-)
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from pydantic_core import PydanticUndefined
 
-from langgraph_sessionmem.checkpoint.types import Types
+from langgraph_sessionmem.checkpoint.compression import (
+    COMPRESSED,
+    WORDED,
+    compress,
+    expand,
+    pack_words,
+)
+from langgraph_sessionmem.checkpoint.messages import (
+    CODES,
+    EXACT,
+    MARK,
+    mark_message,
+    own_state,
+    rebuild,
+    state_of,
+)
+from langgraph_sessionmem.checkpoint.types import Types, write
 from langgraph_sessionmem.errors import CorruptData, ValueNotStorable
 
 PLAIN = b"\x01"
@@ -36,33 +42,32 @@ MESSAGE = b"\x02"
 JSONPLUS = b"\x03"
 BYTES = b"\x04"
 BYTEARRAY = b"\x05"
+JSON = b"\x06"
 SERDE = b"\x07"
 LIST = b"\x08"
+JSON_MESSAGE = b"\x09"
 
-_EXACT = (
-    ormsgpack.OPT_PASSTHROUGH_BIG_INT
-    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
-    | ormsgpack.OPT_PASSTHROUGH_DATETIME
-    | ormsgpack.OPT_PASSTHROUGH_ENUM
-    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
-    | ormsgpack.OPT_PASSTHROUGH_TUPLE
-    | ormsgpack.OPT_PASSTHROUGH_UUID
-)
-"""With all of these and no default, packing refuses whatever it would change."""
+_MARKED_ANEW = (MESSAGE, SERDE, LIST)
+"""Forms that aren't marks."""
 
-_CLASSES: tuple[type[BaseMessage], ...] = (
-    HumanMessage,
-    AIMessage,
-    SystemMessage,
-    ToolMessage,
-    RemoveMessage,
-    ChatMessage,
-    FunctionMessage,
-    AIMessageChunk,
-)
-"""By their code; a released code never changes its class."""
+_CHUNK = 32
+"""So many marks are compared at once; more at a time is slower, for memory's sake."""
 
-_CODES: dict[type, bytes] = {kind: MESSAGE + bytes([code]) for code, kind in enumerate(_CLASSES)}
+_MOST_AT_ONCE = 64
+"""So many stored forms are unpacked at once."""
+
+_state_of = attrgetter("__dict__")
+_extra_of = attrgetter("__pydantic_extra__")
+_private_of = attrgetter("__pydantic_private__")
+
+_PLAIN_CODE, _MESSAGE_CODE = PLAIN[0], MESSAGE[0]
+_PLAIN_TYPES: frozenset[type] = frozenset({dict, list, str, int, float, bool, NoneType})
+_NUMBERS: dict[type, int] = {kind: MARK + code for kind, code in CODES.items()}
+_NUMBERS.update(dict.fromkeys(_PLAIN_TYPES, _PLAIN_CODE))
+"""The first byte of the mark of a value of this type."""
+
+_UNREADABLE = (ValueError, TypeError, LookupError, RecursionError)
+_UNPACKABLE = (ormsgpack.MsgpackEncodeError, TypeError)
 
 
 class Codec:
@@ -71,11 +76,32 @@ class Codec:
     Args:
         types: what stored data may become.
         serde: the user's own serializer, called for each element instead.
+        compress_bytes: stored forms of at least this size are compressed; `None`: none.
     """
 
-    def __init__(self, types: Types, serde: SerializerProtocol | None = None) -> None:
-        self._types, self._serde = types, serde
+    def __init__(
+        self,
+        types: Types,
+        serde: SerializerProtocol | None = None,
+        compress_bytes: int | None = None,
+    ) -> None:
+        self._types, self._serde, self._compress_bytes = types, serde, compress_bytes
         self.jsonplus = JsonPlusSerializer(__unpack_ext_hook__=types.hook)
+
+    def limited_to(self, names: Collection[tuple[str, ...]]) -> "Codec":
+        """The same codec, rebuilding LangGraph's safe types and `names`, nothing else."""
+        return Codec(Types.only(names), self._serde, self._compress_bytes)
+
+    def row_of(self, body: bytes) -> bytes:
+        """A stored form as a row holds it: compressed, if it is large and that helps."""
+        if self._compress_bytes is None or len(body) < self._compress_bytes:
+            return body
+        return compress(body)
+
+    def short_row_of(self, body: bytes) -> bytes:
+        """The row form of what is mostly short and full of known words: metadata and writes."""
+        packed = pack_words(body) if self._serde is None else body
+        return packed if packed is not body else self.row_of(body)
 
     def mark(self, value: object) -> bytes:
         """The value's mark: exact, and free of the value itself, which may be changed afterwards.
@@ -83,25 +109,37 @@ class Codec:
         Raises:
             ValueNotStorable: nothing here can write the value.
         """
-        prefix = _CODES.get(type(value))
-        if prefix is not None and not (value.__pydantic_extra__ or value.__pydantic_private__):  # type: ignore[attr-defined]  # a message
+        kind = type(value)
+        if kind in _PLAIN_TYPES:
             try:
-                return prefix + ormsgpack.packb(value.__dict__, option=_EXACT)
-            except (ormsgpack.MsgpackEncodeError, TypeError):
+                return PLAIN + ormsgpack.packb(value, option=EXACT)
+            except _UNPACKABLE:
                 return self._opaque(value)
-        return self._plain(value)
+        if kind in CODES:
+            return mark_message(CODES[kind], value) or self._opaque(value)
+        return self._opaque(value)
+
+    def marks(self, values: Sequence[object], likely: Sequence[bytes] = ()) -> list[bytes]:
+        """The mark of each value; fastest where the first ones have the `likely` marks.
+
+        Raises:
+            ValueNotStorable: nothing here can write one of them.
+        """
+        count = _count_unchanged(values, likely)
+        found = list(likely[:count])
+        found += map(self.mark, values[count:])
+        return found
+
+    def marks_now(self, values: Sequence[object], likely: Sequence[bytes]) -> list[bytes | None]:
+        """Like `marks`, with `None` for a value that can't be written any more."""
+        try:
+            return [*self.marks(values, likely)]
+        except ValueNotStorable:
+            return [self._mark_now(value) for value in values]
 
     def encode_mark(self, mark: bytes) -> bytes:
         """The stored form of the value that has this mark."""
-        if mark[:1] != MESSAGE:
-            return mark
-        fields, defaults = ormsgpack.unpackb(mark[2:]), _shape(mark[1]).defaults
-        kept = {
-            name: value
-            for name, value in fields.items()
-            if name not in defaults or not _same(value, defaults[name])
-        }
-        return mark[:2] + ormsgpack.packb(kept, option=_EXACT)
+        return MESSAGE + state_of(mark) if mark[0] >= MARK else mark
 
     def encode(self, value: object) -> bytes:
         """The stored form of a value.
@@ -112,7 +150,7 @@ class Codec:
         if self._serde is not None:
             kind, data = self._serde.dumps_typed(value)
             return SERDE + ormsgpack.packb([kind, bytes(data)])
-        if type(value) is list and any(type(element) in _CODES for element in value):
+        if type(value) is list and any(type(element) in CODES for element in value):
             return self.encode_list([self.encode(element) for element in value])
         return self.encode_mark(self.mark(value))
 
@@ -127,22 +165,31 @@ class Codec:
             CorruptData: the bytes are no stored form.
             TypeNotAllowed: they name a type that may not be rebuilt.
         """
+        if body[:1] in (COMPRESSED, WORDED):
+            body = expand(body)
+        return self._decode(body)
+
+    def _decode(self, body: bytes) -> Any:
         code, data = body[:1], body[1:]
         try:
             if code == MESSAGE:
-                return _message(data)
+                return rebuild(data[0], ormsgpack.unpackb(data[1:]))
             if code == PLAIN:
                 return ormsgpack.unpackb(data)
             if code == JSONPLUS:
                 return self._types.rebuild(data)
             if code == LIST:
-                return [self.decode(element) for element in ormsgpack.unpackb(data)]
+                return [self._decode(element) for element in ormsgpack.unpackb(data)]
             if code == BYTES:
                 return data
             if code == BYTEARRAY:
                 return bytearray(data)
+            if code == JSON:
+                return json.loads(data)
+            if code == JSON_MESSAGE:
+                return rebuild(data[0], json.loads(data[1:]))
             kind, content = ormsgpack.unpackb(data) if code == SERDE else ("", b"")
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise CorruptData(
                 f"A stored value of form {code.hex()} can't be read: {error}."
             ) from error
@@ -154,81 +201,122 @@ class Codec:
             )
         raise CorruptData(f"A stored value begins with {code!r}, which is no codec byte.")
 
+    def decode_all(self, bodies: Sequence[bytes]) -> list[Any]:
+        """The values of stored forms, in order; as `decode`, and faster for many."""
+        values: list[Any] = []
+        for start in range(0, len(bodies), _MOST_AT_ONCE):
+            chunk = bodies[start : start + _MOST_AT_ONCE]
+            try:
+                values += _decode_alike(chunk)
+            except (CorruptData, *_UNREADABLE):
+                values += map(self.decode, chunk)
+        return values
+
     def marks_of(self, bodies: Sequence[bytes], values: Sequence[object]) -> list[bytes]:
         """The marks of values just decoded from these stored forms."""
         return [
-            body if body[:1] in (PLAIN, JSONPLUS) else self.mark(value)
+            self.mark(value) if body[:1] in _MARKED_ANEW else body
             for body, value in zip(bodies, values, strict=True)
         ]
 
-    def _plain(self, value: object) -> bytes:
-        if type(value) is bytes:
-            return BYTES + value
-        if type(value) is bytearray:
-            return BYTEARRAY + bytes(value)
+    def _mark_now(self, value: object) -> bytes | None:
         try:
-            return PLAIN + ormsgpack.packb(value, option=_EXACT)
-        except (ormsgpack.MsgpackEncodeError, TypeError):
-            return self._opaque(value)
+            return self.mark(value)
+        except ValueNotStorable:
+            return None
 
     def _opaque(self, value: object) -> bytes:
+        """The form of what has no exact msgpack."""
+        if isinstance(value, bytes | bytearray):
+            return (BYTEARRAY if type(value) is bytearray else BYTES) + bytes(value)
         try:
-            kind, data = self.jsonplus.dumps_typed(value)
-        except (ormsgpack.MsgpackEncodeError, TypeError, ValueError, RecursionError) as error:
+            if type(value) in _PLAIN_TYPES and _is_json(value):
+                return JSON + json.dumps(value).encode()
+            state = own_state(value) if type(value) in CODES else None
+            if state is not None and _is_json(state):
+                return JSON_MESSAGE + bytes([CODES[type(value)]]) + json.dumps(state).encode()
+            return JSONPLUS + write(value)
+        except (*_UNPACKABLE, ValueError, RecursionError) as error:
             if self._serde is not None:
                 # The user's serializer writes it; here it only has to be told from others.
                 return SERDE + self._serde.dumps_typed(value)[1]
             reason = f"a value of type {type(value).__name__} can't be stored ({error})."
             raise ValueNotStorable("", reason) from error
-        return JSONPLUS + data if kind == "msgpack" else self._plain(value)
 
 
-class _Shape(NamedTuple):
-    """A message class as it is stored.
+def _decode_alike(bodies: Sequence[bytes]) -> Iterable[Any]:
+    """The values of stored forms that are all plain, or all messages.
 
-    Attributes:
-        defaults: of its optional fields.
-        packed: all its fields in the order of the class, at their defaults; required ones are
-            null. Unpacking makes them anew, so no two messages share a default's dict.
+    The bytes in front of their msgpack are small numbers in msgpack too, so all together are a
+    packed list without its header.
+
+    Raises:
+        ValueError: they are of other forms, or damaged.
     """
-
-    kind: type[BaseMessage]
-    defaults: dict[str, Any]
-    required: frozenset[str]
-    packed: bytes
-
-
-@cache
-def _shape(code: int) -> _Shape:
-    if code >= len(_CLASSES):
-        raise CorruptData(f"A stored message has class code {code}, which this version lacks.")
-    kind = _CLASSES[code]
-    fields = {
-        name: field.get_default(call_default_factory=True)
-        for name, field in kind.model_fields.items()
-    }
-    required = frozenset(name for name, value in fields.items() if value is PydanticUndefined)
-    packed = ormsgpack.packb({name: None if name in required else fields[name] for name in fields})
-    defaults = {name: value for name, value in fields.items() if name not in required}
-    return _Shape(kind, defaults, required, packed)
+    count, codes = len(bodies), {body[0] for body in bodies}
+    parts = 2 if codes == {_PLAIN_CODE} else 3 if codes == {_MESSAGE_CODE} else 0
+    if not parts:
+        raise ValueError
+    items = ormsgpack.unpackb(_header(parts * count) + b"".join(bodies))
+    if items[::parts] != [*codes] * count:
+        raise ValueError
+    return items[1::2] if parts == 2 else [*map(rebuild, items[1::3], items[2::3])]
 
 
-def _message(data: bytes) -> BaseMessage:
-    shape, fields = _shape(data[0]), ormsgpack.unpackb(data[1:])
-    state = ormsgpack.unpackb(shape.packed)
-    known = len(state)
-    state.update(fields)
-    if len(state) > known or not shape.required <= fields.keys():
-        # Written by a langchain-core with other fields: its constructor knows what to do with them.
-        return shape.kind(**fields)
-    message = shape.kind.__new__(shape.kind)
-    set_attribute = object.__setattr__
-    set_attribute(message, "__dict__", state)
-    set_attribute(message, "__pydantic_fields_set__", set(fields))
-    set_attribute(message, "__pydantic_extra__", {})
-    set_attribute(message, "__pydantic_private__", None)
-    return message
+def _header(count: int) -> bytes:
+    """What a packed list of so many begins with."""
+    return b"\xdc" + count.to_bytes(2)
 
 
-def _same(value: Any, default: Any) -> bool:
-    return type(value) is type(default) and bool(value == default)
+def _count_unchanged(values: Sequence[Any], marks: Sequence[bytes]) -> int:
+    """How many of the first values surely have the marks at their places.
+
+    Some more may have them: whole chunks of one kind are compared. The first byte of a mark is a
+    small number in msgpack too, so the marks of many in a row are a packed list without its header,
+    and packing that list again tells whether one of them has changed.
+    """
+    for count in range(0, min(len(values), len(marks)) - _CHUNK + 1, _CHUNK):
+        chunk = values[count : count + _CHUNK]
+        try:
+            numbers = [_NUMBERS[type(value)] for value in chunk]
+        except KeyError:
+            return count
+        messages = chunk if min(numbers) >= MARK else _messages_of(chunk)
+        if any(map(_extra_of, messages)) or any(map(_private_of, messages)):
+            return count
+        items: list[Any] = [None] * (2 * _CHUNK)
+        items[::2] = numbers
+        items[1::2] = map(_state_of, chunk) if messages is chunk else map(_content_of, chunk)
+        try:
+            packed = ormsgpack.packb(items, option=EXACT)
+        except _UNPACKABLE:
+            return count
+        if packed != _header(2 * _CHUNK) + b"".join(marks[count : count + _CHUNK]):
+            return count
+    return min(len(values), len(marks)) // _CHUNK * _CHUNK
+
+
+def _messages_of(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if type(value) in CODES]
+
+
+def _content_of(value: Any) -> Any:
+    return value.__dict__ if type(value) in CODES else value
+
+
+def is_exact(mark: bytes) -> bool:
+    """Whether the form of the value with this mark holds it exactly, by its nature."""
+    return mark[0] >= MARK or mark[:1] in (PLAIN, BYTES, BYTEARRAY, JSON, JSON_MESSAGE)
+
+
+def _is_json(value: object) -> bool:
+    """Whether JSON holds a value exactly, integers and lone surrogates that msgpack can't hold too.
+
+    Raises:
+        RecursionError: the value is too deep.
+    """
+    if type(value) is dict:
+        return all(type(key) is str and _is_json(inner) for key, inner in value.items())
+    if type(value) is list:
+        return all(map(_is_json, value))
+    return type(value) in (str, int, float, bool, NoneType)

@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import EXCLUDED_METADATA_KEYS, CheckpointMetadata
 
+from langgraph_sessionmem.checkpoint.options import Options
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.expiry import TTL, TTLFunction, read_session_ttl
-from langgraph_sessionmem.records import Limits
+from langgraph_sessionmem.rows import Limits
 
 SESSION_TTL = "session_ttl"
+OWNERS = ("user_id", "langgraph_auth_user_id")
+"""Whom a config may name as the thread's owner; the second key is the server's."""
 
 
 class Place(NamedTuple):
@@ -31,8 +34,8 @@ def read_place(config: RunnableConfig) -> Place:
     checkpoint_id = configurable.get("checkpoint_id")
     return Place(
         read_thread_id(configurable.get("thread_id")),
-        str(configurable.get("checkpoint_ns") or ""),
-        str(checkpoint_id) if checkpoint_id else None,
+        read_name("checkpoint_ns", configurable.get("checkpoint_ns") or ""),
+        read_name("checkpoint_id", checkpoint_id) if checkpoint_id else None,
     )
 
 
@@ -47,7 +50,25 @@ def read_thread_id(given: object) -> str:
             f"thread_id={given!r} names no thread: pass a text that is not empty, in a config as "
             '{"configurable": {"thread_id": "..."}}.'
         )
-    return str(given)
+    return read_name("thread_id", given)
+
+
+def read_name(what: str, given: object) -> str:
+    """What is given as the name of `what`, as text.
+
+    Raises:
+        InvalidArgument: it has a lone surrogate, which is no text.
+    """
+    name = str(given)
+    if name.isascii():
+        return name
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{what}={name!r} has a lone surrogate, which no database can hold in an id; remove it."
+        ) from error
+    return name
 
 
 def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
@@ -76,20 +97,40 @@ def merge_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict
     return merged
 
 
+def read_owner(config: RunnableConfig) -> str | None:
+    """Whose thread it is, as text; None if the config names nobody."""
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    named = (configurable.get(key) for key in OWNERS)
+    return next((str(owner) for owner in named if owner not in (None, "")), None)
+
+
 def read_limits(
-    config: RunnableConfig, metadata: CheckpointMetadata, ttl: TTL | TTLFunction | None
+    config: RunnableConfig,
+    metadata: CheckpointMetadata,
+    ttl: TTL | TTLFunction | None,
+    options: Options,
 ) -> tuple[Limits, bool]:
     """The limits for the thread of this put, and whether the thread asked for them itself.
+
+    A duration alone, as `session_ttl`, changes how long the thread lives and keeps the strategy of
+    the saver.
 
     Raises:
         InvalidArgument: `session_ttl` is no duration, or the function returned no `TTL`.
     """
     configurable: Mapping[str, Any] = config.get("configurable") or {}
-    if SESSION_TTL in configurable:
-        return read_session_ttl(configurable[SESSION_TTL]).limits, True
+    own = SESSION_TTL in configurable
     if callable(ttl):
         found = ttl(config, metadata)
         if found is not None and not isinstance(found, TTL):
             raise InvalidArgument(f"The ttl function returned {found!r}: return a TTL or None.")
         ttl = found
-    return (ttl.limits if ttl is not None else Limits()), False
+    if own:
+        ttl = read_session_ttl(configurable[SESSION_TTL], ttl.strategy if ttl else "delete")
+    return limits_of(ttl, options), own
+
+
+def limits_of(ttl: TTL | None, options: Options) -> Limits:
+    """What a thread that a saver with these options stores is limited to."""
+    limits = ttl.limits if ttl is not None else Limits()
+    return limits._replace(tells_expiry=True) if options.tells_expiry else limits

@@ -4,6 +4,7 @@ The head names each channel's value: inline when small, else by the log that hol
 its runs. `docs/format.md` has the layout; the first byte is its version.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -11,15 +12,22 @@ import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
 from langgraph_sessionmem.checkpoint.codec import Codec
+from langgraph_sessionmem.checkpoint.compression import (
+    MOST_WORDED,
+    deflate_words,
+    inflate_words,
+)
 from langgraph_sessionmem.checkpoint.runs import Layout, Tip
 from langgraph_sessionmem.errors import CorruptData, ValueNotStorable
-from langgraph_sessionmem.records import Run
+from langgraph_sessionmem.rows import Run
 
 Version: TypeAlias = str | int | float
 Entry: TypeAlias = bytes | int | Layout
 """A value: its stored form inline, the log whose first element it is, or a list's layout."""
 
-_VERSION = b"\x01"
+_PLAIN, _WORDED = b"\x01", b"\x02"
+"""Versions: msgpack as it is, and compressed with the preset dictionary."""
+
 _OWN_KEYS = frozenset(
     {"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"}
 )
@@ -54,6 +62,16 @@ class Head:
             entries,
             {key: value for key, value in checkpoint.items() if key not in _OWN_KEYS},
         )
+
+    def count_elements(self) -> int:
+        """How many elements of logs it names."""
+        runs = (
+            run
+            for entry in self.entries.values()
+            if isinstance(entry, Layout)
+            for run in entry.runs
+        )
+        return sum(run.end - run.start for run in runs)
 
     def checkpoint(self, checkpoint_id: str, channel_values: dict[str, Any]) -> Checkpoint:
         """The checkpoint again; every call makes new containers."""
@@ -96,12 +114,17 @@ def pack_head(head: Head, codec: Codec) -> bytes:
         codec.encode(head.rest) if head.rest else None,
     ]
     try:
-        return _VERSION + ormsgpack.packb(fields)
+        packed = ormsgpack.packb(fields)
     except (ormsgpack.MsgpackEncodeError, TypeError) as error:
         reason = (
             f"a name or version can't be stored ({error}): {list(head.channel_versions)!r:.200}"
         )
         raise ValueNotStorable("channel_versions", reason) from error
+    if len(packed) < MOST_WORDED:
+        worded = deflate_words(packed)
+        if len(worded) < len(packed):
+            return _WORDED + worded
+    return _PLAIN + packed
 
 
 def unpack_head(body: bytes, codec: Codec) -> Head:
@@ -110,12 +133,28 @@ def unpack_head(body: bytes, codec: Codec) -> Head:
     Raises:
         CorruptData: it is no head that this version knows.
     """
-    if body[:1] != _VERSION:
+    return _unpack_as(_unpack, body, codec)
+
+
+def unpack_outline(body: bytes, codec: Codec) -> Head:
+    """A head without `versions_seen` and `rest`, which are most of the work.
+
+    Raises:
+        CorruptData: it is no head that this version knows.
+    """
+    return _unpack_as(_unpack_outline, body, codec)
+
+
+def _unpack_as(unpack: Callable[[Any, Codec], Head], body: bytes, codec: Codec) -> Head:
+    version, packed = body[:1], body[1:]
+    if version == _WORDED:
+        packed = inflate_words(packed)
+    elif version != _PLAIN:
         raise CorruptData(
-            f"A checkpoint's head begins with {body[:1]!r}, which is no known version."
+            f"A checkpoint's head begins with {version!r}, which is no known version."
         )
     try:
-        return _unpack(ormsgpack.unpackb(body[1:]), codec)
+        return unpack(ormsgpack.unpackb(packed), codec)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise CorruptData(f"A checkpoint's head can't be read: {error}.") from error
 
@@ -133,6 +172,18 @@ def _unpack(fields: Any, codec: Codec) -> Head:
         updated,
         {name: _unpack_entry(entry) for name, entry in entries.items()},
         codec.decode(rest) if rest is not None else {},
+    )
+
+
+def _unpack_outline(fields: Any, codec: Codec) -> Head:
+    v, ts, versions, channel_versions, _, _, entries, _ = fields
+    return Head(
+        v,
+        ts,
+        {name: versions[index] for name, index in channel_versions.items()},
+        {},
+        None,
+        {name: _unpack_entry(entry) for name, entry in entries.items()},
     )
 
 

@@ -5,7 +5,7 @@ another namespace, are decided here.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
@@ -13,12 +13,18 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from langgraph_sessionmem.backends.base import Records
 from langgraph_sessionmem.checkpoint.channels import runs_to_read
-from langgraph_sessionmem.checkpoint.configs import read_thread_id
-from langgraph_sessionmem.checkpoint.getting import by_place, make_tuple
-from langgraph_sessionmem.checkpoint.head import unpack_head
+from langgraph_sessionmem.checkpoint.configs import read_name, read_thread_id
+from langgraph_sessionmem.checkpoint.getting import (
+    by_place,
+    make_tuple,
+    needs_sends,
+)
+from langgraph_sessionmem.checkpoint.head import Head, unpack_head
+from langgraph_sessionmem.checkpoint.reading import read_page
 from langgraph_sessionmem.checkpoint.remembered import SaverState
+from langgraph_sessionmem.checkpoint.whole import by_checkpoint
 from langgraph_sessionmem.errors import InvalidArgument, ThreadDamaged
-from langgraph_sessionmem.records import CheckpointRow, CheckpointScan, OrderKey, ScanCursor
+from langgraph_sessionmem.rows import CheckpointRow, CheckpointScan, OrderKey, ScanCursor, Wanted
 
 PAGE_SIZE = 100
 
@@ -65,13 +71,13 @@ def plan_listing(
     wanted: Mapping[str, Any] = (config or {}).get("configurable") or {}
     # The server's clients send `before` without "configurable".
     border: Mapping[str, Any] = (before or {}).get("configurable") or before or {}
-    before_id = _text(border.get("checkpoint_id") or None)
+    before_id = _name("checkpoint_id", border.get("checkpoint_id") or None)
     decided_here = filter or before_id is not None
     size = PAGE_SIZE if limit is None or decided_here else max(1, min(limit, PAGE_SIZE))
     scan = CheckpointScan(
         thread_id=read_thread_id(wanted.get("thread_id")) if config is not None else None,
-        checkpoint_ns=_text(wanted.get("checkpoint_ns")),
-        checkpoint_id=_text(wanted.get("checkpoint_id") or None),
+        checkpoint_ns=_name("checkpoint_ns", wanted.get("checkpoint_ns")),
+        checkpoint_id=_name("checkpoint_id", wanted.get("checkpoint_id") or None),
         limit=size,
     )
     return Listing(scan, filter or {}, before_id, limit)
@@ -82,10 +88,11 @@ async def next_page(records: Records, state: SaverState, listing: Listing) -> Pa
 
     Raises:
         ThreadDamaged: the database lost a part of a checkpoint.
+        SessionExpired: the one thread to list expired, and the saver is to tell.
     """
     if listing.left is not None and listing.left <= 0:
         return Page([], None)
-    rows = await records.scan_checkpoints(listing.scan)
+    rows = await read_page(records, state, listing.scan)
     metadata = {row: state.codec.decode(row.metadata) for row in rows}
     before = await _before(records, metadata, listing)
     kept = [row for row in before if _matches(metadata[row], listing.filter)][: listing.left]
@@ -111,20 +118,31 @@ async def next_page(records: Records, state: SaverState, listing: Listing) -> Pa
 async def _make_tuples(
     records: Records, state: SaverState, rows: list[CheckpointRow]
 ) -> list[CheckpointTuple]:
-    threads: dict[tuple[str, int], list[CheckpointRow]] = defaultdict(list)
+    threads: dict[tuple[str, int], list[tuple[CheckpointRow, Head]]] = defaultdict(list)
     for row in rows:
-        threads[row.thread_id, row.generation].append(row)
+        threads[row.thread_id, row.generation].append((row, unpack_head(row.head, state.codec)))
+    contents = await records.read_contents([_wanted(*key, own) for key, own in threads.items()])
     made: dict[tuple[str, str, str], CheckpointTuple] = {}
-    for (thread_id, generation), own in threads.items():
-        runs = runs_to_read([unpack_head(row.head, state.codec) for row in own])
-        bodies = by_place(await records.read_elements(thread_id, generation, runs))
-        writes = defaultdict(list)
-        names = [(row.checkpoint_ns, row.checkpoint_id) for row in own]
-        for write in await records.read_writes(thread_id, generation, names):
-            writes[write.checkpoint_ns, write.checkpoint_id].append(write)
-        for row, name in zip(own, names, strict=True):
-            made[thread_id, *name] = make_tuple(state, row, bodies, writes[name])
+    for own, (elements, found) in zip(threads.values(), contents, strict=True):
+        bodies, writes = by_place(elements), by_checkpoint(found)
+        for row, head in own:
+            name = (row.checkpoint_ns, row.checkpoint_id)
+            parent = (row.checkpoint_ns, row.parent_id or "")
+            above = writes.get(parent, ()) if needs_sends(head) else ()
+            made[row.thread_id, *name] = make_tuple(state, row, bodies, writes.get(name, ()), above)
     return [made[row.thread_id, row.checkpoint_ns, row.checkpoint_id] for row in rows]
+
+
+def _wanted(thread_id: str, generation: int, own: Sequence[tuple[CheckpointRow, Head]]) -> Wanted:
+    """What the values and pending writes of a thread's checkpoints are made of."""
+    names = {
+        (row.checkpoint_ns, name)
+        for row, head in own
+        for name in (row.checkpoint_id, row.parent_id if needs_sends(head) else None)
+        if name is not None
+    }
+    runs = runs_to_read([head for _, head in own])
+    return Wanted(thread_id, generation, runs, sorted(names))
 
 
 async def _before(
@@ -172,5 +190,5 @@ def _matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     return all(value == metadata.get(key) for key, value in filter.items())
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+def _name(what: str, given: object) -> str | None:
+    return None if given is None else read_name(what, given)

@@ -10,36 +10,44 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
 )
-from langgraph.checkpoint.serde.types import INTERRUPT, TASKS
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
 from langgraph_sessionmem.backends.base import Records
 from langgraph_sessionmem.checkpoint.channels import (
     Known,
-    ListSnapshot,
     Stored,
     inherited_entries,
     store_channels,
-    take_snapshot,
 )
 from langgraph_sessionmem.checkpoint.configs import (
     Place,
     config_of,
     merge_metadata,
     read_limits,
+    read_name,
+    read_owner,
     read_place,
 )
+from langgraph_sessionmem.checkpoint.deltas import COUNTERS
 from langgraph_sessionmem.checkpoint.getting import read_known
 from langgraph_sessionmem.checkpoint.head import Entry, Head, pack_head
+from langgraph_sessionmem.checkpoint.pruning import cut_idle
 from langgraph_sessionmem.checkpoint.remembered import SaverState
+from langgraph_sessionmem.checkpoint.snapshots import (
+    ListSnapshot,
+    Taking,
+    take_snapshot,
+    take_value,
+)
 from langgraph_sessionmem.errors import (
+    CheckpointDeleted,
     ConcurrentUpdate,
     InvalidArgument,
     SessionExpired,
     ThreadDeleted,
-    ValueNotStorable,
 )
 from langgraph_sessionmem.expiry import TTL, TTLFunction
-from langgraph_sessionmem.records import CheckpointSave, Limits, Outcome, WriteRow, WritesSave
+from langgraph_sessionmem.rows import CheckpointSave, Limits, Outcome, WriteRow, WritesSave
 
 _ATTEMPTS = 5
 _WORK_CHANNELS = ("branch:to:", "__start__", TASKS)
@@ -57,6 +65,7 @@ class PutPlan(NamedTuple):
         begins: no checkpoint came before it, in its own namespace or above.
         pending: tasks are still to run.
         deltas: the thread has a channel that is rebuilt from earlier writes.
+        copies: it is stored with its source's state, and perhaps its source's parent.
         ancestors: the checkpoints of the graphs above, by namespace.
     """
 
@@ -69,9 +78,11 @@ class PutPlan(NamedTuple):
     run_id: str | None
     limits: Limits
     sticky: bool
+    owner: str | None
     begins: bool
     pending: bool
     deltas: bool
+    copies: bool
     ancestors: Mapping[str, str]
 
 
@@ -91,7 +102,7 @@ def plan_put(
     """
     place = read_place(config)
     merged = merge_metadata(config, metadata)
-    limits, sticky = read_limits(config, metadata, ttl)
+    limits, sticky = read_limits(config, metadata, ttl, state.options)
     key = (place.thread_id, place.checkpoint_ns, place.checkpoint_id or "")
     known = state.known.get(key) if place.checkpoint_id else None
     inherited = inherited_entries(checkpoint, new_versions, known)
@@ -99,20 +110,24 @@ def plan_put(
     changed = {name: value for name, value in values.items() if name not in inherited}
     parents = merged.get("parents") or {}
     return PutPlan(
-        place=place._replace(checkpoint_id=checkpoint["id"]),
+        place=Place(
+            place.thread_id, place.checkpoint_ns, read_name("checkpoint_id", checkpoint["id"])
+        ),
         parent_id=place.checkpoint_id,
         checkpoint=checkpoint,
         new_versions=new_versions,
-        taken=take_snapshot(state.codec, changed, custom=state.custom_serde),
-        metadata=_encode_metadata(state, merged),
+        taken=take_snapshot(state.codec, changed, known.marks() if known else {}, _taking(state)),
+        metadata=_take_metadata(state, merged),
         run_id=str(merged["run_id"]) if merged.get("run_id") else None,
         limits=limits,
         sticky=sticky,
+        owner=read_owner(config),
         begins=place.checkpoint_id is None and not place.checkpoint_ns and not parents,
         # A subgraph runs inside a task of its parent graph, which is therefore pending.
         pending=bool(place.checkpoint_ns)
         or any(name.startswith(_WORK_CHANNELS) for name in values),
-        deltas=bool(merged.get("counters_since_delta_snapshot")),
+        deltas=bool(merged.get(COUNTERS)),
+        copies=merged.get("source") == "fork",
         ancestors=parents,
     )
 
@@ -123,12 +138,15 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
     Raises:
         ThreadDeleted: the thread was deleted since its run began.
         SessionExpired: the thread is past its `max_age`, or can't go on without its past.
-        ConcurrentUpdate: other writers were faster, time and again.
+        CheckpointDeleted: the checkpoint it goes on from was pruned or deleted.
+        ConcurrentUpdate: another run was faster, and this saver may not fork; or other writers were
+            faster, time and again.
     """
     thread_id, namespace, checkpoint_id = plan.place
     assert checkpoint_id is not None  # noqa: S101 - `plan_put` sets it
     known, generation = await _parent(records, state, plan)
     parent_id, new_logs, swept = plan.parent_id, False, None
+    detached = False
     successor = state.successors.get((thread_id, generation)) if generation else None
     if successor is not None:
         _refuse_deltas(plan)
@@ -137,10 +155,8 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
         inherited = inherited_entries(plan.checkpoint, plan.new_versions, known)
         taken = _taken(state, plan, inherited)
         stored = store_channels(state.codec, taken, inherited, known, new_logs=new_logs)
-        save = _save_of(state, plan, stored)
-        saved = await records.save_checkpoint(
-            save._replace(parent_id=parent_id, generation=generation)
-        )
+        save = _save_of(state, plan, stored, parent_id, generation, detached=detached)
+        saved = await records.save_checkpoint(save)
         match saved.outcome:
             case Outcome.SAVED:
                 versions = dict(plan.checkpoint["channel_versions"])
@@ -158,10 +174,23 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
                 raise ThreadDeleted(thread_id)
             case Outcome.EXPIRED:
                 raise SessionExpired(thread_id)
+            case Outcome.PARENT_GONE if plan.copies and not detached:
+                # An anchor may be left of the source's parent, and is all that the copy needs.
+                known, detached = None, True
+            case Outcome.PARENT_GONE:
+                raise CheckpointDeleted(thread_id, parent_id or checkpoint_id)
+            case Outcome.CONFLICT:
+                raise ConcurrentUpdate(
+                    f"Checkpoint {checkpoint_id!r} of thread {thread_id!r} goes on from "
+                    f"{parent_id!r}, which is not the latest any more: another run was faster. "
+                    'Read the state and run again; on_conflict="fork" lets both go on.'
+                )
             case Outcome.GONE:
                 swept = generation
                 _refuse_deltas(plan)
                 known = generation = parent_id = None
+            case Outcome.CUT_FIRST:
+                await cut_idle(records, state, thread_id)
     raise ConcurrentUpdate(
         f"Checkpoint {checkpoint_id!r} of thread {thread_id!r} met other writers in each of "
         f"{_ATTEMPTS} attempts; try again."
@@ -190,22 +219,23 @@ def plan_writes(
     key = (thread_id, namespace, checkpoint_id)
     ancestors = config["configurable"].get("checkpoint_map")
     generation = state.generation_of(key, ancestors)
+    task_id, task_path = read_name("task_id", task_id), read_name("task_path", task_path)
     rows = []
     for index, (channel, value) in enumerate(writes):
-        try:
-            body = state.codec.encode(value)
-        except ValueNotStorable as error:
-            raise error.under(channel) from error
+        read_name("channel", channel)
+        body = _take_short(state, channel, value)
         idx = WRITES_IDX_MAP.get(channel, index)
         rows.append(WriteRow(namespace, checkpoint_id, task_id, idx, task_path, channel, body))
+    successor = state.successors.get((thread_id, generation or 0))
     return WritesSave(
         thread_id,
         namespace,
         checkpoint_id,
         rows,
-        state.successors.get((thread_id, generation or 0)) or generation,
+        successor or generation,
         Limits(),
         any(channel == INTERRUPT for channel, _ in writes),
+        checkpoint_stored=successor is None and state.generations.get(key) is not None,
     )
 
 
@@ -223,24 +253,35 @@ async def put_writes(records: Records, save: WritesSave) -> None:
         raise SessionExpired(save.thread_id)
 
 
-def _save_of(state: SaverState, plan: PutPlan, stored: Stored) -> CheckpointSave:
-    """What a plan stores as a root of unknown life."""
+def _save_of(
+    state: SaverState,
+    plan: PutPlan,
+    stored: Stored,
+    parent_id: str | None,
+    generation: int | None,
+    *,
+    detached: bool,
+) -> CheckpointSave:
     thread_id, namespace, checkpoint_id = plan.place
     assert checkpoint_id is not None  # noqa: S101 - `plan_put` sets it
     return CheckpointSave(
         thread_id,
         namespace,
         checkpoint_id,
-        None,
+        parent_id,
         plan.run_id,
         pack_head(Head.of(plan.checkpoint, stored.entries), state.codec),
         plan.metadata,
         stored.elements,
-        None,
+        generation,
         plan.begins,
         plan.limits,
         plan.sticky,
         plan.pending,
+        owner=plan.owner,
+        blocks=stored.blocks,
+        builds_on_parent=parent_id is not None and generation is not None and not detached,
+        may_fork=state.options.may_fork,
     )
 
 
@@ -275,11 +316,25 @@ def _taken(
         for name, value in plan.checkpoint["channel_values"].items()
         if name not in inherited and name not in taken
     }
-    return taken | take_snapshot(state.codec, missing, custom=state.custom_serde)
+    if missing:
+        taken |= take_snapshot(state.codec, missing, {}, _taking(state))
+    return taken
 
 
-def _encode_metadata(state: SaverState, metadata: dict[str, Any]) -> bytes:
-    try:
-        return state.codec.encode(metadata)
-    except ValueNotStorable as error:
-        raise error.under("metadata") from error
+def _take_metadata(state: SaverState, metadata: dict[str, Any]) -> bytes:
+    body = take_value(state.codec, "metadata", metadata, verifies=False)
+    if state.options.verifies:
+        # LangGraph counts in tuples, and reads lists.
+        given = {name: value for name, value in metadata.items() if name != COUNTERS}
+        take_value(state.codec, "metadata", given, verifies=True)
+    return state.codec.short_row_of(body)
+
+
+def _take_short(state: SaverState, name: str, value: Any) -> bytes:
+    # LangGraph gives errors to have them stored as text.
+    verifies = state.options.verifies and name != ERROR
+    return state.codec.short_row_of(take_value(state.codec, name, value, verifies=verifies))
+
+
+def _taking(state: SaverState) -> Taking:
+    return Taking(state.custom_serde, state.options.verifies, state.options.reuses_objects)

@@ -11,6 +11,8 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from langgraph_sessionmem.checkpoint.channels import Known
 from langgraph_sessionmem.checkpoint.codec import Codec
+from langgraph_sessionmem.checkpoint.options import Options
+from langgraph_sessionmem.rows import CheckpointRow
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -69,35 +71,49 @@ class SaverState(NamedTuple):
 
     Attributes:
         codec: values to bytes and back.
+        options: how the saver behaves.
         custom_serde: the user's own serializer writes the values.
         known: checkpoints that the next one may build on.
         generations: in which life of its thread each checkpoint was handed out.
+        depths: how far up the delta channels of a thread's namespace last reached.
         successors: the life in which a run went on whose own, by thread id and generation, had
             expired and was swept.
     """
 
     codec: Codec
+    options: Options
     custom_serde: bool
     known: Remembered[CheckpointKey, Known]
     generations: Remembered[CheckpointKey, int]
+    depths: Remembered[tuple[str, str], int]
     successors: Remembered[tuple[str, int], int]
 
     @classmethod
-    def empty(cls, codec: Codec, *, custom_serde: bool) -> "SaverState":
+    def empty(cls, codec: Codec, options: Options, *, custom_serde: bool) -> "SaverState":
         """The state of a new saver."""
         return cls(
             codec,
+            options,
             custom_serde,
             Remembered(KNOWN_BYTES),
             Remembered(GENERATIONS),
             Remembered(GENERATIONS),
+            Remembered(GENERATIONS),
         )
+
+    def forgotten(self) -> "SaverState":
+        """The same saver's, with nothing remembered: all that it reads comes from the database."""
+        return SaverState.empty(self.codec, self.options, custom_serde=self.custom_serde)
 
     def remember(self, key: CheckpointKey, known: Known) -> None:
         """Keep what a checkpoint that was just read or stored makes known."""
-        marks = sum(len(mark) + 8 for marks in known.marks.values() for mark in marks)
-        self.known.put(key, known, marks + 200 * len(known.entries) + 1_000)
+        self.known.put(key, known, known.size())
         self.generations.put(key, known.generation, 1)
+
+    def recall(self, row: CheckpointRow) -> Known | None:
+        """What is remembered of a checkpoint, if it is of the same life of its thread."""
+        known = self.known.get((row.thread_id, row.checkpoint_ns, row.checkpoint_id))
+        return known if known is not None and known.generation == row.generation else None
 
     def generation_of(
         self, key: CheckpointKey, ancestors: Mapping[str, str] | None = None

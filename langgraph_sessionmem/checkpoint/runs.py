@@ -7,15 +7,20 @@ checkpoint costs what is new in it and not the whole history. Elements are compa
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from itertools import count
+from operator import is_
 from typing import NamedTuple, TypeAlias
 
-from langgraph_sessionmem.records import Run
+from langgraph_sessionmem.rows import Run
 
 Place: TypeAlias = tuple[int, int]
 """A log, and a position in it."""
 
 MOST_RUNS = 64
 """Above this a list is written into a new log once: reading many short runs costs more."""
+
+SEALED = 64
+"""So many neighbours of a log are sealed together."""
 
 
 class Tip(NamedTuple):
@@ -64,12 +69,48 @@ def plan_list(marks: Sequence[bytes], known: KnownList | None, make_log: Callabl
     """
     if known is None:
         return _write_all(marks, make_log())
-    shared = len(known.marks)
-    if marks[:shared] == known.marks:
-        if len(marks) == shared:
+    if begins_with(marks, known.marks):
+        if len(marks) == len(known.marks):
             return Plan(known.layout, [])
         return _append(marks, known)
     return _edit(marks, known, make_log)
+
+
+def chunks_to_seal(layout: Layout, before: Layout | None) -> list[tuple[Run, list[int]]]:
+    """The stretches of its log that a list may seal now, each with the indexes of its elements.
+
+    Each time a log passes a multiple of `SEALED`, that is the stretch before the last complete one,
+    if the list names all of it.
+
+    Args:
+        layout: of the list.
+        before: of the list it grew out of; `None` if there is none.
+    """
+    log, end = layout.tip
+    start = before.tip.position if before is not None and before.tip.log == log else 0
+    numbers = range(max(0, start // SEALED - 1), end // SEALED - 1)
+    if not numbers:
+        return []
+    indexes: dict[int, int] = {}
+    first = 0
+    for run in layout.runs:
+        if run.log == log:
+            indexes |= zip(range(run.start, run.end), count(first), strict=False)
+        first += run.end - run.start
+    chunks = [Run(log, number * SEALED, (number + 1) * SEALED) for number in numbers]
+    return [
+        (chunk, [indexes[position] for position in range(chunk.start, chunk.end)])
+        for chunk in chunks
+        if all(position in indexes for position in range(chunk.start, chunk.end))
+    ]
+
+
+def begins_with(marks: Sequence[bytes], known: Sequence[bytes]) -> bool:
+    """Whether the first of the marks are those that are known."""
+    if len(marks) < len(known):
+        return False
+    # Mostly they are the very same objects, and looking at those would take longer.
+    return all(map(is_, known, marks)) or marks[: len(known)] == known
 
 
 def places_of(runs: Sequence[Run]) -> list[Place]:

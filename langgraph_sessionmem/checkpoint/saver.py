@@ -5,9 +5,10 @@ are one line each. What LangGraph hands over is taken as bytes before the first 
 """
 
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from datetime import timedelta
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -16,26 +17,60 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol, maybe_add_typed_methods
 from typing_extensions import override
 
-from langgraph_sessionmem.backends.opened import Opened
 from langgraph_sessionmem.backends.opening import open_backend
+from langgraph_sessionmem.backends.time_limit import DEFAULT_TIMEOUT
+from langgraph_sessionmem.checkpoint.branches import branch_head
 from langgraph_sessionmem.checkpoint.codec import Codec
 from langgraph_sessionmem.checkpoint.configs import read_place, read_thread_id
-from langgraph_sessionmem.checkpoint.getting import get_tuple
+from langgraph_sessionmem.checkpoint.copying import copy_thread, plan_copy
+from langgraph_sessionmem.checkpoint.deltas import delta_history, plan_history
 from langgraph_sessionmem.checkpoint.listing import Listing, next_page, plan_listing
+from langgraph_sessionmem.checkpoint.looking import Looking
+from langgraph_sessionmem.checkpoint.options import (
+    OnConflict,
+    OnExpired,
+    read_options,
+)
+from langgraph_sessionmem.checkpoint.pruning import (
+    delete_runs,
+    plan_prune,
+    prune_thread,
+    read_run_ids,
+)
 from langgraph_sessionmem.checkpoint.putting import plan_put, plan_writes, put, put_writes
+from langgraph_sessionmem.checkpoint.reading import get_tuple
 from langgraph_sessionmem.checkpoint.remembered import SaverState
+from langgraph_sessionmem.checkpoint.retention import start_sweeper
 from langgraph_sessionmem.checkpoint.types import Types
-from langgraph_sessionmem.expiry import TTL, TTLSource, read_session_ttl, read_ttl
-from langgraph_sessionmem.records import ThreadRow
+from langgraph_sessionmem.checkpoint.upkeep import Upkeep
+from langgraph_sessionmem.expiry import TTLSource, read_sweeping, read_ttl
+from langgraph_sessionmem.telemetry import observed
 
-SWEEP_BATCH = 100
+
+class SaverArguments(TypedDict, total=False):
+    """The keyword arguments of `SessionSaver`, which explains them."""
+
+    ttl: TTLSource
+    types: Iterable[type | str]
+    serde: SerializerProtocol | None
+    setup: bool
+    prefix: str | None
+    schema: str | None
+    on_expired: OnExpired
+    on_conflict: OnConflict
+    verify: Literal["raise"] | None
+    compress: bool | int
+    reuse_objects: bool
+    sweep_interval: timedelta | None
+    timeout: timedelta
 
 
-class SessionSaver(Opened, BaseCheckpointSaver[str]):
+class SessionSaver(Upkeep, Looking, BaseCheckpointSaver[str]):
     """Per-thread agent state that lives as long as it should; a drop-in for LangGraph's savers.
 
     One object serves blocking and async callers, any thread and any event loop. It works in `with`,
@@ -54,6 +89,18 @@ class SessionSaver(Opened, BaseCheckpointSaver[str]):
         setup: make the schema on first use; otherwise call `setup()` once.
         prefix: of every Redis key.
         schema: of every PostgreSQL table.
+        on_expired: `"restart"`: an expired thread looks like one that never was. `"raise"`: reading
+            or listing it raises `SessionExpired`, until `delete_thread`.
+        on_conflict: `"fork"`: of two runs on one thread each goes on, as in LangGraph's savers.
+            `"error"`: one wins, and the other's `put` raises `ConcurrentUpdate` before anything is
+            written.
+        verify: `"raise"`: a value that would not come back as it is raises `ValueNotStorable`,
+            which names channel and path. Every value is read back, so it costs about a read.
+        compress: compress values of at least this size in bytes (True: 1,024).
+        reuse_objects: reading the same checkpoint again hands out the same message objects where
+            they are unchanged: faster, for readers that don't change them.
+        sweep_interval: sweep in the background this often while the saver is open.
+        timeout: how long one call may take, whatever it waits for, before it raises `TimedOut`.
 
     Attributes:
         backend: the open database.
@@ -73,36 +120,35 @@ class SessionSaver(Opened, BaseCheckpointSaver[str]):
         setup: bool = True,
         prefix: str | None = None,
         schema: str | None = None,
+        on_expired: OnExpired = "restart",
+        on_conflict: OnConflict = "fork",
+        verify: Literal["raise"] | None = None,
+        compress: bool | int = False,
+        reuse_objects: bool = False,
+        sweep_interval: timedelta | None = None,
+        timeout: timedelta = DEFAULT_TIMEOUT,
     ) -> None:
         self._ttl = read_ttl(ttl)
+        sweeping = read_sweeping(sweep_interval, ttl)
+        options = read_options(
+            verify=verify,
+            compress=compress,
+            reuse_objects=reuse_objects,
+            on_conflict=on_conflict,
+            on_expired=on_expired,
+        )
         custom = None if serde is None else maybe_add_typed_methods(serde)
-        codec = Codec(Types(types), custom)
+        codec = Codec(Types(types), custom, options.compress_bytes)
         super().__init__(serde=custom or codec.jsonplus)
-        self._state = SaverState.empty(codec, custom_serde=custom is not None)
-        self.backend = open_backend(source, setup=setup, prefix=prefix, schema=schema)
+        self._state = SaverState.empty(codec, options, custom_serde=custom is not None)
+        opened = open_backend(source, setup=setup, prefix=prefix, schema=schema, timeout=timeout)
+        self.backend = observed(opened)
+        self._sweeper = start_sweeper(self.backend, self._state, sweeping)
 
     @classmethod
-    def from_conn_string(
-        cls,
-        conn_string: str,
-        *,
-        ttl: TTLSource = None,
-        types: Iterable[type | str] = (),
-        serde: SerializerProtocol | None = None,
-        setup: bool = True,
-        prefix: str | None = None,
-        schema: str | None = None,
-    ) -> Self:
-        """A saver for a connection string; the arguments are the constructor's."""
-        return cls(
-            conn_string,
-            ttl=ttl,
-            types=types,
-            serde=serde,
-            setup=setup,
-            prefix=prefix,
-            schema=schema,
-        )
+    def from_conn_string(cls, conn_string: str, **options: Unpack[SaverArguments]) -> Self:
+        """A saver for a connection string; the options are the constructor's."""
+        return cls(conn_string, **options)
 
     @override
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -190,54 +236,96 @@ class SessionSaver(Opened, BaseCheckpointSaver[str]):
         name = read_thread_id(thread_id)
         await self.backend.arun(lambda records: records.drop_thread(name))
 
-    def set_ttl(self, thread_id: str, ttl: TTL | None) -> bool:
-        """Give a thread its own limits, counted from now, that stay with it; None pins it.
+    @override
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        runs = read_run_ids(run_ids)
+        for name in self.backend.run(lambda records: records.read_run_threads(runs)):
+            self.backend.run(lambda records: delete_runs(records, self._state, name, runs))  # noqa: B023 - run ends before the next turn
 
-        Returns:
-            False: there is no such thread.
-        """
-        name, limits = read_thread_id(thread_id), read_session_ttl(ttl).limits
-        return self.backend.run(lambda records: records.save_limits(name, limits))
+    @override
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        runs = read_run_ids(run_ids)
+        for name in await self.backend.arun(lambda records: records.read_run_threads(runs)):
+            await self.backend.arun(lambda records: delete_runs(records, self._state, name, runs))  # noqa: B023 - as above
 
-    async def aset_ttl(self, thread_id: str, ttl: TTL | None) -> bool:
-        """`set_ttl` without blocking the loop."""
-        name, limits = read_thread_id(thread_id), read_session_ttl(ttl).limits
-        return await self.backend.arun(lambda records: records.save_limits(name, limits))
+    @override
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        plan = plan_copy(source_thread_id, target_thread_id)
+        self.backend.run(lambda records: copy_thread(records, self._state, plan))
 
-    def sweep(self) -> int:
-        """Delete what has expired, in batches; it changes no answer, only space.
+    @override
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        plan = plan_copy(source_thread_id, target_thread_id)
+        await self.backend.arun(lambda records: copy_thread(records, self._state, plan))
 
-        Returns:
-            How many threads were deleted.
-        """
-        swept = 0
-        while True:
-            found = self.backend.run(lambda records: records.drop_expired(SWEEP_BATCH))
-            swept += found
-            if found < SWEEP_BATCH:
-                return swept
-
-    async def asweep(self) -> int:
-        """`sweep` without blocking the loop."""
-        swept = 0
-        while True:
-            found = await self.backend.arun(lambda records: records.drop_expired(SWEEP_BATCH))
-            swept += found
-            if found < SWEEP_BATCH:
-                return swept
-
-    def threads(self, *, after: str | None = None, limit: int = 100) -> Sequence[ThreadRow]:
-        """A page of threads that have not expired, by thread id, without loading their state.
+    @override
+    def prune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Cut threads down, each at once and for itself; what stays reads as before.
 
         Args:
-            after: the last thread id of the page before.
-            limit: how many at the most.
-        """
-        return self.backend.run(lambda records: records.scan_threads(after, limit))
+            thread_ids: the threads; one that doesn't exist is passed over.
+            strategy: `"keep_latest"` keeps the latest checkpoint of each namespace; a subgraph's
+                call goes with the checkpoint that it started from. `"delete"` keeps nothing.
+            keep_last: with `"keep_latest"`, keep that many of each namespace.
+            older_than: with `"keep_latest"`, also keep what is not older, by its `ts` against the
+                database's clock.
 
-    async def athreads(self, *, after: str | None = None, limit: int = 100) -> Sequence[ThreadRow]:
-        """`threads` without blocking the loop."""
-        return await self.backend.arun(lambda records: records.scan_threads(after, limit))
+        Raises:
+            InvalidArgument: an argument can't be used; nothing was cut.
+            ConcurrentUpdate: a thread was written to time and again; those before it are cut.
+        """
+        names, cut = plan_prune(thread_ids, strategy, keep_last, older_than)
+        for name in names:
+            self.backend.run(lambda records: prune_thread(records, self._state, name, cut))  # noqa: B023 - run ends before the next turn
+
+    @override
+    async def aprune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """`prune` without blocking the loop."""
+        names, cut = plan_prune(thread_ids, strategy, keep_last, older_than)
+        for name in names:
+            await self.backend.arun(lambda records: prune_thread(records, self._state, name, cut))  # noqa: B023 - as above
+
+    @override
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        plan = plan_history(config, channels)
+        return self.backend.run(lambda records: delta_history(records, self._state, *plan))
+
+    @override
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        plan = plan_history(config, channels)
+        return await self.backend.arun(lambda records: delta_history(records, self._state, *plan))
+
+    def branch_head(self, config: RunnableConfig) -> RunnableConfig | None:
+        """The config of the latest checkpoint that came of the one `config` names, or that one.
+
+        A graph that is invoked with an old `checkpoint_id` forks each time. To go on where that
+        branch ended, invoke it with this config; `None`: there is no such checkpoint.
+        """
+        place = read_place(config)
+        return self.backend.run(lambda records: branch_head(records, place))
+
+    async def abranch_head(self, config: RunnableConfig) -> RunnableConfig | None:
+        """`branch_head` without blocking the loop."""
+        place = read_place(config)
+        return await self.backend.arun(lambda records: branch_head(records, place))
 
     @override
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
@@ -261,7 +349,7 @@ class SessionSaver(Opened, BaseCheckpointSaver[str]):
         if self._state.custom_serde:
             return super().with_allowlist(extra_allowlist)  # type: ignore[return-value]  # a clone
         clone = copy(self)
-        codec = Codec(Types.only(extra_allowlist))
+        codec = self._state.codec.limited_to(extra_allowlist)
         clone._state, clone.serde = self._state._replace(codec=codec), codec.jsonplus
         return clone
 

@@ -47,6 +47,7 @@ class Types:
         self._modules: set[str] = set()
         self._names: set[tuple[str, str]] = set()
         self._given: dict[tuple[str, str], type] = {}
+        self._found: dict[tuple[str, str], Any] = {}
         for entry in named:
             if isinstance(entry, str):
                 self._modules.add(entry)
@@ -73,6 +74,9 @@ class Types:
         if (module, name) in self._given:
             return self._given[module, name]
         module = _MOVED.get(module, module)
+        there = getattr(sys.modules.get(module), name, None)
+        if there is not None and self._found.get((module, name)) is there:
+            return there
         safe = (module, name) in SAFE_MSGPACK_TYPES
         named = module in self._modules or (module, name) in self._names
         if safe or named:
@@ -85,10 +89,11 @@ class Types:
         allowed = named or (self._imported and _is_data_class(found))
         if found is None or not (safe or (own and allowed)):
             raise TypeNotAllowed(module, name)
+        self._found[module, name] = found
         return found
 
     def rebuild(self, data: bytes) -> Any:
-        """The value that `JsonPlusSerializer` wrote as msgpack.
+        """The value that `write` or `JsonPlusSerializer` wrote as msgpack.
 
         Raises:
             TypeNotAllowed: the data names a type that may not be rebuilt.
@@ -134,6 +139,67 @@ class Types:
         return build(self.find(content[0], content[1]), content)
 
 
+def write(value: object) -> bytes:
+    """A value as `JsonPlusSerializer` writes it, and `Types.rebuild` reads it.
+
+    Beside its types, arrays of times can be written; arrays that could not be read again can't.
+
+    Raises:
+        TypeError, ValueError, RecursionError: it can't be written.
+    """
+    try:
+        data = ormsgpack.packb(value, default=_write_other, option=jsonplus._option)
+    except ormsgpack.MsgpackEncodeError:
+        _raise_cause(value)
+        raise
+    if b"|O" in data or b"|V" in data:
+        # Perhaps the dtype of an array within a model, which JsonPlus packs by itself.
+        _refuse_arrays(data)
+    return data
+
+
+def _raise_cause(value: object) -> None:
+    """Pack a value again, and raise what ormsgpack doesn't tell: the error of the innermost."""
+    errors: list[Exception] = []
+
+    def other(inner: Any) -> Any:
+        try:
+            return _write_other(inner)
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+            raise
+
+    with suppress(ormsgpack.MsgpackEncodeError):
+        ormsgpack.packb(value, default=other, option=jsonplus._option)
+    if errors:
+        raise errors[0] from None
+
+
+def _refuse_arrays(data: bytes) -> None:
+    """Raise TypeError where stored data holds an array that can't be read."""
+
+    def hook(code: int, content: bytes) -> Any:
+        inner = ormsgpack.unpackb(content, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code == jsonplus.EXT_NUMPY_ARRAY and inner[0][:2] in ("|O", "|V"):
+            refused.append(inner[0])
+        return None
+
+    refused: list[str] = []
+    ormsgpack.unpackb(data, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+    if refused:
+        raise TypeError(f"an array of dtype {refused[0]} would not come back")
+
+
+def _write_other(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        content = (value.dtype.str, value.shape, order, value.tobytes(order="A"))
+        return ormsgpack.Ext(jsonplus.EXT_NUMPY_ARRAY, ormsgpack.packb(content))
+    if isinstance(value, np.generic):
+        raise TypeError(f"numpy's {type(value).__name__} is no Python value: store value.item()")
+    return jsonplus._msgpack_default(value)
+
+
 def _is_data_class(found: Any) -> bool:
     if not isinstance(found, type):
         return False
@@ -143,7 +209,14 @@ def _is_data_class(found: Any) -> bool:
 
 
 def _build_single(found: Any, content: Any) -> Any:
+    if found in (set, frozenset):
+        return found(map(_hashable, content[2]))
     return found(content[2])
+
+
+def _hashable(value: Any) -> Any:
+    """An element of a set, as it was: what is a list now can only have been a tuple."""
+    return tuple(map(_hashable, value)) if type(value) is list else value
 
 
 def _build_positional(found: Any, content: Any) -> Any:

@@ -1,5 +1,6 @@
 """The `sessionmem` command."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -7,7 +8,10 @@ import typer
 from langgraph_sessionmem import __version__
 from langgraph_sessionmem.cli.console import output
 from langgraph_sessionmem.cli.demo import demo
+from langgraph_sessionmem.cli.looks import diff, du, show, threads
+from langgraph_sessionmem.cli.moving import export, import_
 from langgraph_sessionmem.cli.replay import replay
+from langgraph_sessionmem.cli.upkeep import prune, schema, sweep, verify
 
 app = typer.Typer(
     name="sessionmem",
@@ -32,11 +36,18 @@ def _sessionmem(
         ),
     ] = False,
 ) -> None:
-    """Memory for LangGraph agents: see it work, or replay a conversation of yours."""
+    """Memory for LangGraph agents: see it work, look into a database, keep it, move it."""
 
 
-app.command()(demo)
-app.command()(replay)
+_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "See it work": {"demo": demo, "replay": replay},
+    "Look into a database": {"threads": threads, "show": show, "diff": diff, "du": du},
+    "Keep it in order": {"sweep": sweep, "prune": prune, "verify": verify, "schema": schema},
+    "Move in and out": {"import": import_, "export": export},
+}
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Where the commands write, and how they say what went wrong."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,14 @@ from typing import Annotated, TypeAlias
 import typer
 from rich import box
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -53,6 +62,39 @@ def result_table(title: str) -> Table:
         header_style="bold",
         padding=(0, 1, 0, 0),
         pad_edge=False,
+    )
+
+
+def print_json(facts: object) -> None:
+    """Print JSON, for programs."""
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can write
+        text = json.dumps(facts, indent=2)
+    typer.echo(text)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text from a database, without markup; what would steer the terminal is escaped."""
+    visible = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+    return Text(visible, style=style)
+
+
+def progress_bar() -> Progress:
+    """A bar beside the results, on a terminal only; gone when it is done."""
+    console = side_output()
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     )
 
 

@@ -9,17 +9,9 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from langgraph_sessionmem import LongTermStore, SessionSaver
-from langgraph_sessionmem.cli.console import DatabaseOption, output, plain_errors, side_output
+from langgraph_sessionmem.cli.console import DatabaseOption, output, plain_errors, progress_bar
 from langgraph_sessionmem.cli.evidence import Asked, answerable, ask_all
 from langgraph_sessionmem.cli.playback import Playback, first_turns, user_turns
 from langgraph_sessionmem.cli.reading import choose, read_conversations
@@ -122,7 +114,7 @@ def _replay(
         saver.setup()
         store.setup()
     before = files.sizes()
-    with _progress() as progress:
+    with progress_bar() as progress:
         with _opened(files) as (saver, store):
             task = progress.add_task(conversation.name, total=len(user_turns(messages)))
             playback = Playback(messages, thread_id, budget, saver, store)
@@ -143,17 +135,3 @@ def _opened(files: Files) -> Iterator[tuple[SessionSaver, LongTermStore]]:
     """The two databases; when they close, SQLite moves its log into the files."""
     with SessionSaver(files.checkpoints) as saver, LongTermStore(files.archive) as store:
         yield saver, store
-
-
-def _progress() -> Progress:
-    console = side_output()
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

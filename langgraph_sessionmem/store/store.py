@@ -28,6 +28,7 @@ from langgraph_sessionmem.backends.base import Backend
 from langgraph_sessionmem.backends.opened import Opened
 from langgraph_sessionmem.backends.opening import open_backend
 from langgraph_sessionmem.backends.sqlite import SqliteBackend
+from langgraph_sessionmem.backends.time_limit import DEFAULT_TIMEOUT
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.item_records import ItemRecords, ItemRow, ItemsSave
 from langgraph_sessionmem.store import search, values
@@ -75,6 +76,7 @@ class LongTermStore(Opened, BaseStore):
         prefix: of every Redis key.
         schema: of every PostgreSQL table.
         setup: make the schema on first use.
+        timeout: how long one call may take, whatever it waits for, before it raises `TimedOut`.
 
     Raises:
         InvalidArgument: an argument can't be used; nothing was opened.
@@ -94,10 +96,13 @@ class LongTermStore(Opened, BaseStore):
         prefix: str | None = None,
         schema: str | None = None,
         setup: bool = True,
+        timeout: timedelta = DEFAULT_TIMEOUT,
     ) -> None:
         self._embedder, self._fields = read_index(index)
         self.ttl_config = read_ttl_config(ttl)
-        self.backend = _only_sqlite(open_backend(source, setup=setup, prefix=prefix, schema=schema))
+        self.backend = _only_sqlite(
+            open_backend(source, setup=setup, prefix=prefix, schema=schema, timeout=timeout)
+        )
         self._swept_at = time.monotonic()
 
     @classmethod
@@ -110,6 +115,7 @@ class LongTermStore(Opened, BaseStore):
         prefix: str | None = None,
         schema: str | None = None,
         setup: bool = True,
+        timeout: timedelta = DEFAULT_TIMEOUT,
     ) -> Self:
         """Open `sqlite:///relative.db`, `sqlite:////absolute.db`, a `*.db` path or `:memory:`.
 
@@ -121,7 +127,15 @@ class LongTermStore(Opened, BaseStore):
             InvalidArgument: an argument can't be used; nothing was opened.
             BackendUnavailable: the file can't be opened.
         """
-        return cls(url, index=index, ttl=ttl, prefix=prefix, schema=schema, setup=setup)
+        return cls(
+            url,
+            index=index,
+            ttl=ttl,
+            prefix=prefix,
+            schema=schema,
+            setup=setup,
+            timeout=timeout,
+        )
 
     @override
     def batch(self, ops: Iterable[Op]) -> list[Result]:

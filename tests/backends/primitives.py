@@ -8,14 +8,18 @@ from conftest import BACKENDS, Database
 
 from langgraph_sessionmem.backends.base import Backend
 from langgraph_sessionmem.backends.opening import open_backend
-from langgraph_sessionmem.records import (
+from langgraph_sessionmem.rows import (
+    Block,
     CheckpointRow,
     CheckpointSave,
     CheckpointScan,
     Element,
     Limits,
     OrderKey,
+    Prune,
+    Run,
     Saved,
+    ThreadScan,
     WriteRow,
     WritesSave,
 )
@@ -46,9 +50,9 @@ class Records:
     def __init__(self, backend: Backend, is_async: bool) -> None:
         self.backend, self.is_async = backend, is_async
 
-    async def __call__(self, primitive: str, *arguments: Any) -> Any:
+    async def __call__(self, primitive: str, *arguments: Any, **named: Any) -> Any:
         def operation(records: Any) -> Any:
-            return getattr(records, primitive)(*arguments)
+            return getattr(records, primitive)(*arguments, **named)
 
         if self.is_async:
             return await self.backend.arun(operation)
@@ -81,7 +85,7 @@ class Records:
 
     async def expires_after(self, thread_id: str = "t") -> float | None:
         """Seconds from the thread's last checkpoint to its expiry."""
-        for row in await self("scan_threads", None, 100):
+        for row in await self("scan_threads", ThreadScan()):
             if row.thread_id == thread_id:
                 return None if row.expires_at is None else row.expires_at - row.updated_at
         raise AssertionError(f"no thread {thread_id!r}")
@@ -147,3 +151,41 @@ async def fill(records: Records, thread_id: str = "t", limits: Limits = FOR_EVER
     await records.write("c5", [new_write("c5", 0, b"w")], thread_id=thread_id)
     await records.write("c9", [new_write("c9", 0, b"early")], thread_id=thread_id)
     return saved.generation
+
+
+async def chain(records: Records, *names: str, **changes: Any) -> int:
+    """Checkpoints that follow each other; gives the thread's generation."""
+    generation, parent = 0, None
+    for name in names:
+        generation = (await records.put(name, parent, **changes)).generation
+        parent = name
+    return generation
+
+
+async def row_of(records: Records, name: str) -> Any:
+    row, _ = await records("read_checkpoint", "t", "", name)
+    return row
+
+
+async def sealed(records: Records) -> int:
+    """A thread with a log of six elements, of which the first four are sealed."""
+    bodies = [b"a", b"b", b"c", b"d", b"e", b"f"]
+    await records.put("c1", elements=elements(5, bodies))
+    saved = await records.put("c2", "c1", blocks=[Block(5, 0, 3, b"block")])
+    return saved.generation
+
+
+async def read(records: Records, generation: int, *runs: Run) -> list[Element]:
+    return sorted(await records("read_elements", "t", generation, runs))
+
+
+async def prune(records: Records, generation: int, **changes: Any) -> bool:
+    thread = await records("read_thread", "t")
+    plan = Prune("t", generation, thread.seq, (), ())
+    done: bool = await records("save_pruned", plan._replace(**changes))
+    return done
+
+
+async def ancestors(records: Records, name: str | None, limit: int = 100) -> list[str]:
+    found = await records("read_ancestors", "t", "", name, limit)
+    return [row.checkpoint_id for row in found]

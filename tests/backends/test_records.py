@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from primitives import MINUTE, Records, elements, new_save, new_write, open_records
 
-from langgraph_sessionmem.records import (
+from langgraph_sessionmem.rows import (
     CheckpointScan,
     Limits,
     OrderKey,
     Outcome,
     Run,
     Saved,
+    ThreadScan,
 )
 
 
@@ -34,7 +35,12 @@ async def test_a_checkpoint_is_read_as_it_was_saved(records: Records) -> None:
     assert saved.generation > 0
     row, writes = await records("read_checkpoint", "t", "", "c1")
     order = OrderKey("c1", 0)
-    assert row == ("t", saved.generation, "", "c1", None, order, head, metadata, False)
+    assert row == (
+        *("t", saved.generation, "", "c1", None, order, head, metadata, False),
+        1,
+        None,
+        False,
+    )
     assert writes == []
 
 
@@ -45,7 +51,7 @@ async def test_what_is_not_stored_is_not_found(records: Records) -> None:
     assert await records("read_checkpoint", "u", "", None) is None
     assert await records("scan_checkpoints", CheckpointScan("u")) == []
     assert await records("read_orders", "u", ["c1"]) == []
-    assert await records("save_limits", "u", Limits(1.0)) is False
+    assert await records("save_limits", "u", Limits(1.0), own=True) is False
 
 
 async def test_a_stored_checkpoint_is_replaced_and_keeps_its_order(records: Records) -> None:
@@ -65,7 +71,7 @@ async def test_a_save_that_is_repeated_changes_nothing(records: Records) -> None
     assert await records("save_checkpoint", save) == first
     found = await records("read_elements", "t", first.generation, [Run(5, 0, 9)])
     assert sorted(found) == elements(5, [b"a", b"b"])
-    [thread] = await records("scan_threads", None, 10)
+    [thread] = await records("scan_threads", ThreadScan())
     assert thread.checkpoints == 1
 
 
@@ -173,11 +179,11 @@ async def test_any_sequence_of_saves_gives_the_orders_of_the_rule(
 
 async def test_runs_are_read_once_and_what_is_gone_is_left_out(records: Records) -> None:
     saved = await records.put(
-        "c1", elements=elements(5, [b"a", b"", b"c"]) + elements(2**59, [b"x"])
+        "c1", elements=elements(5, [b"a", b"b", b"c"]) + elements(2**59, [b"x"])
     )
     runs = [Run(5, 1, 3), Run(5, 0, 2), Run(2**59, 0, 4), Run(7, 0, 2), Run(5, 2, 2)]
     found = await records("read_elements", "t", saved.generation, runs)
-    assert sorted(found) == elements(5, [b"a", b"", b"c"]) + elements(2**59, [b"x"])
+    assert sorted(found) == elements(5, [b"a", b"b", b"c"]) + elements(2**59, [b"x"])
     assert await records("read_elements", "t", saved.generation, []) == []
     assert await records("read_elements", "t", saved.generation + 1, runs) == []
 
@@ -261,7 +267,7 @@ async def test_writes_may_come_before_their_checkpoint(records: Records) -> None
     early = await records.write("c1", [new_write("c1", 0, b"early")])
     assert early.outcome is Outcome.SAVED
     assert await records.latest() is None
-    assert await records("scan_threads", None, 10) == []
+    assert await records("scan_threads", ThreadScan()) == []
     saved = await records.put("c1", begins=True, generation=early.generation)
     assert saved == early
     assert await records.writes("c1") == {("task", 0): b"early"}

@@ -6,13 +6,14 @@ import pytest
 from conftest import Database
 from primitives import MINUTE, Records, elements, new_save, new_write, open_records
 
-from langgraph_sessionmem.records import (
+from langgraph_sessionmem.rows import (
     CheckpointScan,
     Limits,
     OrderKey,
     Outcome,
     Run,
     Saved,
+    ThreadScan,
 )
 
 
@@ -31,7 +32,7 @@ async def test_a_deleted_thread_is_gone_and_late_saves_are_refused(records: Reco
     assert await records.latest() is None
     assert await records("read_elements", "t", saved.generation, [Run(5, 0, 1)]) == []
     assert await records("read_writes", "t", saved.generation, [("", "c1")]) == []
-    assert await records("scan_threads", None, 10) == []
+    assert await records("scan_threads", ThreadScan()) == []
     refused = Saved(Outcome.DELETED, 0)
     generation = saved.generation
     assert await records.put("c2", "c1", generation=generation) == refused
@@ -91,8 +92,8 @@ async def test_a_thread_is_gone_at_its_expiry(records: Records, database: Databa
     assert await records("read_orders", "t", ["c1"]) == []
     assert await records("scan_checkpoints", CheckpointScan("t")) == []
     assert await records("scan_checkpoints", CheckpointScan()) == []
-    assert await records("scan_threads", None, 10) == []
-    assert await records("save_limits", "t", Limits(MINUTE)) is False
+    assert await records("scan_threads", ThreadScan()) == []
+    assert await records("save_limits", "t", Limits(MINUTE), own=True) is False
     await records("touch_thread", "t", saved.generation)
     assert await records.latest() is None
 
@@ -136,32 +137,34 @@ async def test_a_waiting_thread_has_a_limit_of_its_own(
     assert await records.latest() is None
 
 
-async def test_a_run_in_flight_goes_on_after_the_idle_limit(
-    records: Records, database: Database
+@pytest.mark.parametrize("swept", [False, True])
+async def test_a_late_save_into_an_idle_thread_is_told_to_start_over_swept_or_not(
+    records: Records, database: Database, swept: bool
 ) -> None:
     limits = Limits(idle_seconds=MINUTE)
     saved = await records.put("c1", limits=limits, elements=elements(5, [b"a"]))
     database.advance(timedelta(minutes=2))
-    again = await records.put("c2", "c1", limits=limits, generation=saved.generation)
-    assert again == saved
-    assert list(await records.orders()) == ["c2", "c1"]
-    found = await records("read_elements", "t", saved.generation, [Run(5, 0, 1)])
-    assert found == elements(5, [b"a"])
+    if swept:
+        assert await records("drop_expired", 10) == 1
+    late = await records.put("c2", "c1", generation=saved.generation)
+    assert late == Saved(Outcome.GONE, 0)
+    write = [new_write("c1", 0, b"w")]
+    early = await records.write("c1", write, generation=saved.generation)
+    assert early.outcome is Outcome.SAVED
+    assert await records.latest() is None
+    assert (await records.put("c2")).outcome is Outcome.SAVED
+    assert list(await records.orders()) == ["c2"]
 
 
-async def test_a_save_into_a_swept_thread_is_told_to_start_over(
+async def test_a_save_of_unknown_life_begins_a_new_one_after_the_idle_limit(
     records: Records, database: Database
 ) -> None:
     saved = await records.put("c1", limits=Limits(idle_seconds=MINUTE))
     database.advance(timedelta(minutes=2))
-    assert await records("drop_expired", 10) == 1
-    late = await records.put("c2", "c1", generation=saved.generation)
-    assert late == Saved(Outcome.GONE, 0)
-    write = [new_write("c1", 0, b"w")]
-    late = await records.write("c1", write, generation=saved.generation)
-    assert late.outcome is Outcome.SAVED
-    assert await records.latest() is None
-    assert (await records.put("c2")).outcome is Outcome.SAVED
+    new = await records.put("c2", "c1")
+    assert new.outcome is Outcome.SAVED
+    assert new.generation != saved.generation
+    assert list(await records.orders()) == ["c2"]
 
 
 async def test_a_new_conversation_never_sees_the_expired_one(
@@ -176,7 +179,7 @@ async def test_a_new_conversation_never_sees_the_expired_one(
     assert new.generation != old.generation
     assert await records.orders() == {"d1": OrderKey("d1", 0)}
     assert await records("read_elements", "t", new.generation, [Run(5, 0, 1)]) == []
-    [thread] = await records("scan_threads", None, 10)
+    [thread] = await records("scan_threads", ThreadScan())
     assert thread.checkpoints == 1
 
 
@@ -207,7 +210,7 @@ async def test_a_threads_own_limits_stay(records: Records) -> None:
     await records.put("c3", "c2", limits=Limits(3 * MINUTE), sticky=True)
     await records.put("c4", "c3", limits=Limits(4 * MINUTE))
     assert await records.expires_after() == pytest.approx(3 * MINUTE)
-    assert await records("save_limits", "t", Limits()) is True
+    assert await records("save_limits", "t", Limits(), own=True) is True
     assert await records.expires_after() is None
     await records.put("c5", "c4", limits=Limits(MINUTE))
     assert await records.expires_after() is None
@@ -222,5 +225,5 @@ async def test_the_sweeper_takes_expired_threads_only_and_a_few_at_a_time(
     await records.put("c1", thread_id="for ever")
     database.advance(timedelta(minutes=2))
     assert [await records("drop_expired", 3) for _ in range(3)] == [3, 2, 0]
-    left = [row.thread_id for row in await records("scan_threads", None, 100)]
+    left = [row.thread_id for row in await records("scan_threads", ThreadScan())]
     assert left == ["for ever", *(f"long {number}" for number in range(5))]

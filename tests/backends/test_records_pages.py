@@ -8,11 +8,12 @@ from conftest import Database
 from primitives import HOSTILE, MINUTE, Records, new_save, new_write, open_records
 
 from langgraph_sessionmem.errors import InvalidArgument
-from langgraph_sessionmem.records import (
+from langgraph_sessionmem.rows import (
     CheckpointScan,
     Limits,
     OrderKey,
     ScanCursor,
+    ThreadScan,
     WriteRow,
 )
 
@@ -86,8 +87,10 @@ async def test_threads_are_listed_in_pages_by_id(records: Records) -> None:
     for thread_id in thread_ids:
         await records.put("c1", thread_id=thread_id)
     found: list[str] = []
-    while page := await records("scan_threads", found[-1] if found else None, 5):
+    scan = ThreadScan(limit=5)
+    while page := await records("scan_threads", scan):
         found += [row.thread_id for row in page]
+        scan = scan._replace(after=page[-1])
     assert found == sorted(thread_ids)
 
 
@@ -99,7 +102,7 @@ async def test_a_thread_row_counts_and_dates_its_checkpoints(
     database.advance(timedelta(hours=1))
     await records.put("c2", "c1")
     await records.put("c2", "c1")
-    [row] = await records("scan_threads", None, 10)
+    [row] = await records("scan_threads", ThreadScan())
     assert (row.thread_id, row.generation, row.checkpoints) == ("t", saved.generation, 3)
     assert row.updated_at - row.created_at == pytest.approx(3600, abs=60)
 
@@ -114,12 +117,12 @@ async def test_ids_are_opaque(records: Records) -> None:
         row = await records.latest(thread_id)
         assert row is not None
         assert (row.thread_id, row.metadata) == (thread_id, thread_id.encode())
-    await records("save_limits", "a*", Limits(MINUTE))
+    await records("save_limits", "a*", Limits(MINUTE), own=True)
     assert await records.expires_after("a") is None
     for number, thread_id in enumerate(HOSTILE, 1):
         await records("drop_thread", thread_id)
         if number % 11 == 0:
-            left = [row.thread_id for row in await records("scan_threads", None, 100)]
+            left = [row.thread_id for row in await records("scan_threads", ThreadScan())]
             assert left == sorted(HOSTILE[number:])
 
 
@@ -142,7 +145,8 @@ async def test_parts_of_a_key_are_opaque(records: Records) -> None:
         row, [write] = await records("read_checkpoint", "t", namespace, name)
         body = f"{namespace}|{name}".encode()
         assert (row.checkpoint_ns, row.checkpoint_id, row.head) == (namespace, name, body)
-        assert write == WriteRow(namespace, name, name, 0, "~path", "channel", body)
+        expected = WriteRow(namespace, name, name, 0, "~path", "channel", body, write.seq)
+        assert write == expected
     found = await records("scan_checkpoints", CheckpointScan("t", limit=1_000))
     assert {(row.checkpoint_ns, row.checkpoint_id) for row in found} == set(places)
 
@@ -165,4 +169,4 @@ async def test_a_lone_surrogate_is_refused_in_every_id(records: Records) -> None
             await records("save_checkpoint", save)
     with pytest.raises(InvalidArgument, match="lone surrogate"):
         await records("read_checkpoint", "\ud800", "", None)
-    assert await records("scan_threads", None, 10) == []
+    assert await records("scan_threads", ThreadScan()) == []

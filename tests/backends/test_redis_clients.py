@@ -23,8 +23,18 @@ from langgraph_sessionmem.errors import (
     InvalidArgument,
     SchemaMissing,
     SchemaTooNew,
+    TimedOut,
 )
-from langgraph_sessionmem.records import CheckpointScan, Limits, Outcome, Run
+from langgraph_sessionmem.rows import (
+    CheckpointScan,
+    Limits,
+    Outcome,
+    Prune,
+    Run,
+    ThreadCopy,
+    ThreadOrder,
+    ThreadScan,
+)
 
 on_all_servers = on("valkey", "redis", "cluster")
 on_valkey = on("valkey")
@@ -48,7 +58,7 @@ async def test_a_lost_reply_doubles_nothing(database: Database, is_async: bool) 
         proxy.lose_reply()
         await records.write("c2", [new_write("c2", 0, b"w")])
         assert await records.writes("c2") == {("task", 0): b"w"}
-        [thread] = await records("scan_threads", None, 10)
+        [thread] = await records("scan_threads", ThreadScan())
         assert thread.checkpoints == 2
         await records.aclose()
 
@@ -63,7 +73,7 @@ async def test_a_server_that_forgot_the_scripts_is_told_again(
     database.servers.redis_client(database.url).script_flush()
     await records.put("c2", "c1")
     database.servers.redis_client(database.url).script_flush()
-    assert len(await records("scan_threads", None, 10)) == 1
+    assert len(await records("scan_threads", ThreadScan())) == 1
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -71,10 +81,10 @@ async def test_a_restarted_server_costs_no_error(
     start_server: Callable[..., Any], is_async: bool
 ) -> None:
     server = start_server(Redis, valkey_binary(), durable=True)
-    records = Records(RedisBackend.from_url(server.url), is_async)
+    records = Records(RedisBackend.from_url(server.url, timeout_seconds=0.5), is_async)
     await records.put("c1")
     server.kill()
-    with pytest.raises(BackendUnavailable, match="Redis can't be reached"):
+    with pytest.raises(TimedOut, match=r"no answer within 0\.5 s \(Error 111 connecting"):
         await records.put("c2", "c1")
     server.start()
     assert (await records.put("c3", "c1")).outcome is Outcome.SAVED
@@ -86,19 +96,26 @@ async def test_a_node_that_is_down_costs_only_its_own_threads(
     start_server: Callable[..., Any],
 ) -> None:
     cluster = start_server(Cluster, valkey_binary(), durable=True)
-    both = [Records(RedisBackend.from_url(cluster.url), is_async) for is_async in (False, True)]
-    threads = [f"t{number}" for number in range(12)]
-    for records in both:
+    both, hasty = (
+        [
+            Records(RedisBackend.from_url(cluster.url, timeout_seconds=seconds), is_async)
+            for is_async in (False, True)
+        ]
+        for seconds in (10.0, 0.3)
+    )
+    threads = [f"t{number}" for number in range(6)]
+    for records in both + hasty:
         for thread_id in threads:
             await records.put("c1", thread_id=thread_id)
     cluster.nodes[0].kill()
-    for records in both:
+    for records in hasty:
         up = []
         for thread_id in threads:
             with contextlib.suppress(BackendUnavailable):
                 await records.put("c2", "c1", thread_id=thread_id)
                 up.append(thread_id)
-        assert 0 < len(up) < 12
+        assert 0 < len(up) < 6
+        await records.aclose()
     cluster.nodes[0].start()
     cluster.wait_until_ok()
     for records in both:
@@ -112,10 +129,11 @@ async def test_a_node_that_is_down_costs_only_its_own_threads(
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_server_that_says_nothing_is_an_error(database: Database, is_async: bool) -> None:
     with CutProxy(database.url) as proxy:
-        records = open_records(database, f"{proxy.url}?socket_timeout=0.2", is_async=is_async)
+        backend = RedisBackend.from_url(proxy.url, timeout_seconds=0.2, **database.options)
+        records = Records(backend, is_async)
         await records.put("c1")
         proxy.stall()
-        with pytest.raises(BackendUnavailable, match=r"[Tt]ime"):
+        with pytest.raises(TimedOut, match=r"within 0\.2 s"):
             await records.latest()
         proxy.pass_on()
         assert await records.latest() is not None
@@ -137,7 +155,7 @@ async def test_a_full_server_is_an_error_and_stores_nothing(
         await fill_up()
     stored = await records.orders()
     assert list(stored) == [f"c{number:03}" for number in reversed(range(len(stored)))]
-    [thread] = await records("scan_threads", None, 10)
+    [thread] = await records("scan_threads", ThreadScan())
     assert thread.checkpoints == len(stored) > 10
     runs = [Run(number, 0, 1) for number in range(1_000)]
     found = await records("read_elements", "t", thread.generation, runs)
@@ -155,12 +173,27 @@ async def test_a_user_with_few_rights_and_one_prefix_is_enough(
     url = server.url.replace("redis://", "redis://app:secret@")
     for is_async in (False, True):
         records = Records(RedisBackend.from_url(url, prefix="p:"), is_async)
-        generation = await fill(records, limits=Limits(60.0))
+        limits = Limits(60.0, 600.0, tells_expiry=True)
+        generation = await fill(records, limits=limits)
         assert len(await records("read_elements", "t", generation, [Run(5, 0, 2)])) == 2
         await records("touch_thread", "t", generation)
-        assert len(await records("scan_threads", None, 10)) == 1
-        assert len(await records("scan_checkpoints", CheckpointScan())) == 3
-        await records("drop_thread", "t")
+        await records("save_limits", "t", limits, own=True)
+        for order in ThreadOrder:
+            assert len(await records("scan_threads", ThreadScan(order=order))) == 1
+        rows = await records("scan_checkpoints", CheckpointScan())
+        assert len(rows) == 3
+        cut = Prune("t", generation, 3, [("", "c5")], [Run(5, 0, 1)], roots=[("", "c4")])
+        assert await records("save_pruned", cut) is True
+        copy = ThreadCopy("u", limits, True, False, None, 3, rows, ["r", "r", "r"], [], [])
+        assert (await records("save_copy", copy)).outcome is Outcome.SAVED
+        assert await records("read_run_threads", ["r"]) == ["u"]
+        assert len(await records("read_places", "t", generation)) == 3
+        assert (await records("read_stats")).threads == 2
+        assert (await records("read_ancestors", "u", "", None, 9)) != []
+        assert await records("scan_expired", 9, keep_latest=True) == []
+        assert await records("read_expiry", "t") is False
+        for thread_id in ("t", "u"):
+            await records("drop_thread", thread_id)
         await records("drop_expired", 10)
         await records.aclose()
 

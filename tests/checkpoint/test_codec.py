@@ -3,6 +3,7 @@
 import copy
 import ipaddress
 import math
+import operator
 import pathlib
 import re
 import zoneinfo
@@ -35,8 +36,9 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.store.base import Item
 from langgraph.types import Command, Interrupt, Send
 
-from langgraph_sessionmem.checkpoint.codec import Codec
+from langgraph_sessionmem.checkpoint.codec import BYTES, Codec
 from langgraph_sessionmem.checkpoint.types import Types
+from langgraph_sessionmem.errors import CorruptData, ValueNotStorable
 
 CODEC = Codec(Types())
 THEIRS = JsonPlusSerializer()
@@ -84,7 +86,7 @@ MESSAGES: list[BaseMessage] = [
 
 SAME_AS_THEIRS: list[Any] = [
     *(None, True, 1, 1.5, "x", b"x", bytearray(b"x"), [], {}, [1, [2]], {"a": {"b": [None]}}),
-    *(2**64 - 1, -(2**63), math.inf, "x\ud800", "\x00"),
+    *(2**64 - 1, -(2**63), math.inf, "\x00"),
     *((1, 2), [(1, 2)], {1, 2}, frozenset({1}), deque([1, 2]), {"t": (1, (2,))}, {1: 2, None: 3}),
     *(datetime(2026, 1, 2, 3, 4, 5, 6), datetime(2026, 1, 2, tzinfo=UTC), date(2026, 1, 2)),
     *(time(1, 2, 3), timedelta(1, 2, 3), timezone(timedelta(hours=2)), UTC),
@@ -157,6 +159,39 @@ def test_a_value_comes_back_as_from_langgraphs_serializer(value: Any) -> None:
     assert found == theirs
     assert type(found) is type(theirs)
     assert repr(found) == repr(theirs)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("x\ud800", "\udfff", 2**64, -(2**63) - 1, 10**400, {"\ud800": ["\udc00", 2**70, 1.5]}),
+        *([math.inf, -0.0, "\ud800"], {"a": [None, True, {"b": -(2**80)}], "\x00": "\U0001f600"}),
+    ],
+    ids=repr,
+)
+def test_lone_surrogates_and_large_integers_come_back_exactly(value: Any) -> None:
+    assert same(through(value), value)
+    for message in (
+        HumanMessage("x\ud800", additional_kwargs={"k": value}),
+        AIMessage("", tool_calls=[{**CALL, "args": {"v": value}}], id="\udfff"),
+    ):
+        found = through(message)
+        assert type(found) is type(message)
+        assert same(found.model_dump(), message.model_dump())
+        assert CODEC.mark(found) == CODEC.mark(message)
+        changed = message.model_copy(update={"name": "n"})
+        assert CODEC.mark(changed) != CODEC.mark(message)
+
+
+def test_arrays_of_times_come_back_and_such_that_could_not_are_refused() -> None:
+    times = np.array(["2026-01-01", "NaT"], dtype="datetime64[s]")
+    for array in (times, times - times, np.asfortranarray(np.stack([times, times]))):
+        found = through([array])[0]
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+    for bad in (np.array([object()]), np.zeros(2, dtype=[("a", "i4")])):
+        with pytest.raises(ValueNotStorable, match="dtype"):
+            CODEC.encode({"a": bad})
 
 
 def test_arrays_come_back_with_type_shape_and_order() -> None:
@@ -283,6 +318,56 @@ def test_a_change_anywhere_in_a_message_changes_its_mark(
     assert CODEC.mark(message) != before
 
 
+@given(st.data())
+def test_marks_of_many_are_the_marks_of_each_whatever_has_changed(data: st.DataObject) -> None:
+    kinds: list[Any] = [
+        lambda n: HumanMessage(f"{n}", additional_kwargs={"n": [n]}),
+        lambda n: Document(f"{n}", metadata={"n": [n]}),
+        lambda n: {"n": [n], "text": f"{n}"},
+        lambda n: [n, [n]],
+        str,
+        int,
+    ]
+    chosen = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3))
+    values = [chosen[n % len(chosen)](n) for n in range(data.draw(st.integers(0, 100)))]
+    likely = CODEC.marks(values)
+    assert likely == [CODEC.mark(value) for value in values]
+    unchanged = CODEC.marks(values, likely)
+    whole = len(values) // 32 * 32
+    assert all(map(operator.is_, unchanged[:whole], likely))
+    assert unchanged == likely
+    for index in data.draw(st.lists(st.integers(0, 99), max_size=3)):
+        if index < len(values):
+            odd = [None, (1,), {"n": (1,)}, b"x", SystemMessage(f"{index}"), 1.0, True]
+            values[index] = data.draw(st.sampled_from(odd))
+    if values and data.draw(st.booleans()):
+        values.insert(data.draw(st.integers(0, len(values))), "new")
+    assert CODEC.marks(values, likely) == [CODEC.mark(value) for value in values]
+    before = len(values)
+    assert CODEC.marks(values[: before // 2], likely) == CODEC.marks(values)[: before // 2]
+
+
+@given(st.data())
+def test_many_values_are_decoded_as_each_by_itself(data: st.DataObject) -> None:
+    kinds = data.draw(
+        st.lists(st.sampled_from([*MESSAGES, 1, "x", {"a": [1]}, None, b"x", (1,)]), min_size=1)
+    )
+    values = [kinds[n % len(kinds)] for n in range(data.draw(st.integers(0, 150)))]
+    bodies = [CODEC.encode(value) for value in values]
+    found = CODEC.decode_all(bodies)
+    assert found == [CODEC.decode(body) for body in bodies]
+    assert list(map(type, found)) == [type(CODEC.decode(body)) for body in bodies]
+    assert len({id(value) for value in found if isinstance(value, dict)}) == sum(
+        isinstance(value, dict) for value in found
+    )
+    if bodies:
+        index = data.draw(st.integers(0, len(bodies) - 1))
+        bodies[index] = bodies[index][: data.draw(st.integers(0, len(bodies[index]) - 1))]
+        if bodies[index][:1] != BYTES:
+            with pytest.raises(CorruptData):
+                CODEC.decode_all(bodies)
+
+
 ALIKE: list[Any] = [
     *(1, True, 1.0, "1", [1], (1,), {1}, frozenset({1}), deque([1])),
     *(0, False, 0.0, -0.0, None, "", b"", [], (), {}, set(), "0", math.nan, math.inf),
@@ -293,6 +378,7 @@ ALIKE: list[Any] = [
 ]
 ALIKE_OBJECTS: list[Any] = [
     *(HumanMessage("x"), AIMessage("x"), HumanMessageChunk("x"), LoudMessage("x"), "x"),
+    *(Document("x"), Document("x", metadata={"type": "Document"}), {"page_content": "x"}),
     *(
         user_models.Pair(1, "r"),
         (1, "r"),

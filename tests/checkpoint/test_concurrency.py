@@ -3,19 +3,21 @@
 import asyncio
 import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from conftest import Database, Face
 from langchain_core.messages import HumanMessage
-from threads import Thread, new_checkpoint, next_id, place, stored, values_of
+from threads import Thread, new_checkpoint, next_id, place, stored
 
-from langgraph_sessionmem.errors import ThreadDeleted
+from langgraph_sessionmem.errors import ThreadDeleted, TimedOut
 
 WRITER = """
 import json, sys
@@ -35,14 +37,18 @@ for n in range(count):
         "checkpoint_id": "c"}}, [("n", [name, n])], f"{name} {n}")
 saver.close()
 """
-SETUP = """
-import json, sys
-from langgraph_sessionmem.backends.opening import open_backend
-url, options = json.loads(sys.argv[1])
-sys.stdin.readline()
-backend = open_backend(url, **options)
-backend.setup()
-backend.close()
+HOLDER = """
+import json, sqlite3, sys
+path, times = json.loads(sys.argv[1])
+connection = sqlite3.connect(path, timeout=60, isolation_level=None)
+connection.execute("create table if not exists mine (n)")
+numbers = "with recursive r(n) as (select 1 union all select n + 1 from r where n < 400000)"
+for n in range(times):
+    connection.execute("begin immediate")
+    connection.execute(f"insert into mine {numbers} select sum(n) from r")
+    connection.execute("commit")
+    print("held", flush=True)
+    connection.execute(f"{numbers} select sum(n) from r where n < 200000").fetchall()
 """
 
 
@@ -192,17 +198,54 @@ def test_many_set_up_an_empty_database_at_once(database: Database) -> None:
     assert len(savers[0].threads()) == 8
 
 
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend_name", ["sqlite"])
-def test_processes_set_up_an_empty_file_at_once(database: Database) -> None:
-    processes = [start(SETUP, database.url, database.options) for _ in range(8)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
+def test_writers_of_one_file_wait_for_each_other_and_for_strangers(
+    database: Database, count: int
+) -> None:
+    """Beside somebody who reads all the time, and somebody who holds the lock for long."""
+    saver = database.open_saver()
+    saver.setup()
+    put(saver, place("first"), 0, {"n": 0})
+    path = database.url.removeprefix("sqlite:///")
+    reader = sqlite3.connect(path)
+    reading = reader.execute("select * from sessionmem_checkpoints, sessionmem_meta")
+    assert reading.fetchone()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, json.dumps([path, count // 4])],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    names = ["p0", "p1", "p2", "p3"]
+    options = database.options
+    processes = [start(WRITER, database.url, options, name, count) for name in names]
     for process in processes:
         _, errors = process.communicate()
         assert process.returncode == 0, errors
-    assert database.open_saver(setup=False).get_tuple(place()) is None
+    assert reading.fetchone()
+    reader.close()
+    holder.communicate()
+    assert holder.returncode == 0
+    for name in names:
+        assert len(list(saver.list(place(name)))) == count
+
+
+@pytest.mark.parametrize("backend_name", ["sqlite"])
+def test_a_file_that_somebody_holds_is_an_error_in_time(database: Database) -> None:
+    saver = database.open_saver(timeout=timedelta(seconds=0.2))
+    config = put(saver, place(), 0, {"n": 0})
+    with sqlite3.connect(database.url.removeprefix("sqlite:///"), isolation_level=None) as holder:
+        holder.execute("begin immediate")
+        for _ in range(2):
+            with pytest.raises(TimedOut, match=r"0\.2 s"):
+                put(saver, config, 1, {"n": 1})
+        assert saver.get_tuple(place()).config == config
+        holder.execute("commit")
+    holder.close()
+    put(saver, config, 2, {"n": 2})
+    assert saver.get_tuple(place()).checkpoint["channel_values"] == {"n": 2}
 
 
 async def test_blocking_calls_work_inside_a_running_loop(database: Database) -> None:
@@ -230,18 +273,3 @@ def test_one_saver_serves_one_loop_after_another_and_several_at_once(database: D
     assert asyncio.run(talk(0)) == 2
     assert at_once(4, lambda index: asyncio.run(talk(4 + index))) == [3, 1, 1, 1]
     asyncio.run(saver.aclose())
-
-
-async def test_a_cancelled_call_leaves_the_saver_usable(database: Database) -> None:
-    saver = Face(database.open_saver(), True)
-    thread = Thread(saver)
-    await thread.put({"n": 1})
-    for _ in range(5):
-        task = asyncio.create_task(saver("get_tuple", place()))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert await values_of(saver, place()) == {"n": 1}
-    await thread.put({"n": 2})
-    assert await values_of(saver, place()) == {"n": 2}

@@ -6,6 +6,9 @@ import pytest
 from conftest import Database, Face
 from langgraph.checkpoint.memory import InMemorySaver
 from threads import Thread, new_checkpoint, next_id, place
+from watched import watch
+
+from langgraph_sessionmem.checkpoint.listing import next_page, plan_listing
 
 METADATA: list[dict[str, Any]] = [
     {"source": "input", "step": -1},
@@ -46,6 +49,41 @@ FILTERS: list[Any] = [
     {"user_id": "other"},
     {"source": {"$ne": "loop"}},
     {"' or 1=1 --": 1},
+    {"step": 1.0},
+    {"step": -1},
+    {"step": 0},
+    {"step": False},
+    {"step": None},
+    {"step": float("nan")},
+    {"step": [1]},
+    {"step": 2**70},
+    {"n": 0},
+    {"n": ""},
+    {"n": False},
+    {"b": None},
+    {"b": 1, "tags": ["a", "b"]},
+    {"b": 1, "tags": ["a"]},
+    {"tags": "a"},
+    {"tags": ("a",)},
+    {"tags": {"a"}},
+    {"tags": ["a", None]},
+    {"d": {"x": True}},
+    {"d": {"x": 1.0}},
+    {"d": {"x": 1, "y": 2, "z": None}},
+    {"d": None},
+    {"d": [["x", 1]]},
+    {"k.e": None},
+    {"text": "A%_'\"\\"},
+    {"text": "a%_'\"\\ "},
+    {"text": "a\x00"},
+    {"text": "\ud800"},
+    {"": ""},
+    {"source": "LOOP"},
+    {"source": ["loop", "fork"]},
+    {"source": "loop", "absent": None},
+    {"source": "loop", "step": 0, "n": None, "b": None},
+    {"checkpoint_ns": ""},
+    {"__class__": "dict"},
 ]
 
 
@@ -170,7 +208,7 @@ async def test_threads_are_paged_by_id_without_their_state(saver: Face) -> None:
     assert [row.thread_id for row in page] == ["a", "b", "c"]
     assert [row.checkpoints for row in page] == [2, 2, 2]
     assert all(row.expires_at is None and row.updated_at >= row.created_at for row in page)
-    [last] = await saver("threads", after="c", limit=3)
+    [last] = await saver("threads", cursor=page[-1], limit=3)
     assert last.thread_id == "c\x00"
 
 
@@ -185,3 +223,33 @@ async def test_listing_shares_what_it_read_with_later_puts(saver: Face) -> None:
     config = await saver("put", found.config, checkpoint, {}, {"list": "2"})
     found = await saver("get_tuple", config)
     assert found.checkpoint["channel_values"]["list"] == list(range(101))
+
+
+async def test_a_page_takes_two_round_trips_however_many_threads_it_shows(saver: Face) -> None:
+    for number in range(6):
+        thread = Thread(saver, f"t{number}")
+        await thread.put({"text": "long " * 60, "list": ["element " * 30]})
+        await thread.write([("text", "next")])
+        await thread.put({"list": ["element " * 30, "more " * 30]})
+    for config, count in ((None, 12), (place("t1"), 2)):
+        listing = plan_listing(config, None, None, 100)
+        page, calls = await watch(
+            saver, lambda records, page=listing: next_page(records, saver.target._state, page)
+        )
+        assert (len(page.tuples), page.rest) == (count, None)
+        assert calls == ["scan_checkpoints", "read_contents"]
+    assert [len(each.pending_writes or ()) for each in page.tuples] == [0, 1]
+
+
+@pytest.mark.parametrize("backend_name", ["sqlite"])
+async def test_a_page_takes_three_statements(database: Database) -> None:
+    saver = database.open_saver()
+    thread = Thread(Face(saver, False))
+    for number in range(3):
+        await thread.put({"list": ["element " * 30] * number})
+    statements: list[str] = []
+    saver.backend._connection.set_trace_callback(statements.append)
+    assert len(list(saver.list(place(), limit=100))) == 3
+    saver.backend._connection.set_trace_callback(None)
+    tables = [each for each in statements if "sessionmem_" in each]
+    assert len(tables) <= 3, tables

@@ -32,6 +32,9 @@ HOSTILE = [
     -0.0,
     2**63,
     -(2**63),
+    2**70,
+    "x\ud800",
+    {"\udfff": ["\ud800", -(2**64)]},
     "",
     b"",
     b"\x00\xff",
@@ -98,7 +101,6 @@ async def test_python_types_come_back_as_themselves(saver: Face) -> None:
         "send": [Send("node", {"x": 1})],
         "interrupt": Interrupt("why?", id="i"),
         "keys": {1: "a", "b": {2: "c"}},
-        "surrogate": "x\ud800",
     }
     theirs = InMemorySaver().serde
     thread = Thread(saver)
@@ -274,6 +276,9 @@ async def test_the_first_checkpoint_keeps_the_writes_that_came_before_it(
     await thread.put({"a": 1}, checkpoint_id=coming)
     found = await saver("get_tuple", place())
     assert found.pending_writes == [("task", "a", 5)]
+    database.advance(timedelta(minutes=11))
+    await saver("sweep")
+    assert (await saver("get_tuple", place())).pending_writes == found.pending_writes
     assert stored(database, saver.target).get("early_writes", 0) == 0
 
 

@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 from conftest import Database, Face
+from elements import elements_of
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
-from threads import Thread, place, stored, values_of
+from threads import Thread, place, values_of
 
 from langgraph_sessionmem.checkpoint.channels import INLINE_BYTES
+from langgraph_sessionmem.checkpoint.getting import by_place
 from langgraph_sessionmem.checkpoint.runs import MOST_RUNS
 
 
-def elements(database: Database, saver: Face) -> int:
-    return stored(database, saver.target)["elements"]
+def elements(database: Database, saver: Face, thread_id: str = "t") -> int:
+    """How many elements a thread's logs hold, whether or not they are sealed into blocks."""
+    return len(by_place(elements_of(saver.target, thread_id)))
 
 
 def say(n: int) -> list[Any]:
@@ -117,6 +120,17 @@ async def test_values_around_the_inline_limit_come_back(database: Database, size
     assert await thread.load() == {"text": "", "bytes": b"x" * size, "list": [], "one": [2]}
 
 
+async def test_the_input_of_a_run_needs_no_element_of_its_own(
+    saver: Face, database: Database
+) -> None:
+    thread = Thread(saver)
+    for size, count in ((1_500, 0), (3_000, 1)):
+        given = {"messages": [["user", "q" * size]]}
+        config = await thread.put({"__start__": given, "text": "t"})
+        assert await values_of(saver, config) == {"__start__": given, "text": "t"}
+        assert elements(database, saver) == count
+
+
 async def test_a_thread_goes_on_with_its_list_empty_in_between(saver: Face) -> None:
     thread = Thread(saver)
     texts = [f"text {i} " * 5 for i in range(10)]
@@ -159,3 +173,18 @@ async def test_a_large_chat_begun_at_once_and_read_whole(database: Database) -> 
     await thread.put({"list": [*texts, "last"]})
     assert elements(database, saver) == 1_701
     assert await values_of(saver, place()) == {"list": [*texts, "last"]}
+
+
+async def test_values_of_twenty_megabytes_come_back(database: Database) -> None:
+    saver = Face(database.open_saver(), False)
+    text = "0123456789abcde\x00" * (20 * 1024 * 1024 // 16)
+    thread = Thread(saver)
+    config = await thread.put({"text": text, "list": ["small", b"\x00\xff" * 1_000_000]})
+    await thread.write([("text", text)])
+    await thread.put({"list": [*thread.values["list"], "x" * 200]})
+    other = Face(database.open_saver(), False)
+    found = await other("get_tuple", config)
+    assert found.pending_writes == [("task", "text", text)]
+    assert found.checkpoint["channel_values"]["text"] == text
+    assert (await values_of(other, place()))["list"] == thread.values["list"]
+    assert elements(database, saver) == 4

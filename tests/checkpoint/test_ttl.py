@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 import pytest
-from conftest import Clock, Database, Face
+from conftest import Clock, Database, Face, Pass
 from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
@@ -16,25 +16,6 @@ from langgraph_sessionmem import TTL
 from langgraph_sessionmem.errors import InvalidArgument, SessionExpired
 
 HALF_HOUR = TTL(idle=timedelta(minutes=30))
-
-Pass = Callable[..., Awaitable[None]]
-
-
-@pytest.fixture
-def open_saver(database: Database, face_name: str) -> Callable[..., Face]:
-    return lambda **keywords: Face(database.open_saver(**keywords), face_name == "async")
-
-
-@pytest.fixture(params=["swept", "unswept"])
-def time_passes(request: pytest.FixtureRequest, clock: Clock) -> Pass:
-    """Lets time pass, with or without a sweep at its end: no answer may depend on it."""
-
-    async def wait(saver: Face, **time: float) -> None:
-        clock.advance(**time)
-        if request.param == "swept":
-            await saver("sweep")
-
-    return wait
 
 
 async def is_there(saver: Face, thread_id: str = "t") -> bool:
@@ -123,6 +104,7 @@ async def test_writes_whose_checkpoint_never_comes_are_swept(
     assert remains(database, saver.target) == {}
 
 
+@pytest.mark.parametrize("backend_name", ["sqlite"])
 @pytest.mark.parametrize(
     "ttl",
     [
@@ -156,6 +138,7 @@ async def test_a_ttl_that_is_no_duration_is_refused(database: Database) -> None:
     assert remains(database, saver) == {}
 
 
+@pytest.mark.parametrize("backend_name", ["sqlite"])
 @pytest.mark.parametrize("ttl", [60, 60.0, timedelta(hours=1), TTL(idle=timedelta(hours=1))])
 async def test_a_thread_keeps_the_ttl_it_asked_for_once(
     open_saver: Callable[..., Face], clock: Clock, ttl: Any
@@ -211,15 +194,15 @@ async def test_set_ttl_counts_from_now_and_stays(
 
 
 async def test_max_age_ends_a_thread_in_use_and_refuses_what_it_writes(
-    open_saver: Callable[..., Face], clock: Clock
+    open_saver: Callable[..., Face], time_passes: Pass
 ) -> None:
     saver = open_saver(ttl=TTL(max_age=timedelta(hours=1)))
     thread = Thread(saver)
     await thread.put({"n": 1})
     for n in range(5):
-        clock.advance(minutes=11)
+        await time_passes(saver, minutes=11)
         await thread.put({"n": n})
-    clock.advance(minutes=6)
+    await time_passes(saver, minutes=6)
     assert not await is_there(saver)
     with pytest.raises(SessionExpired, match="'t'"):
         await thread.put({"n": 9})
@@ -249,6 +232,24 @@ async def test_reading_counts_as_a_sign_of_life_only_where_it_is_asked_for(
     assert await is_there(saver, "listed")
     assert not await is_there(saver, "plain")
     assert not await is_there(saver, "left")
+
+
+async def test_a_thread_is_whole_or_gone_at_any_moment(
+    open_saver: Callable[..., Face], time_passes: Pass
+) -> None:
+    saver = open_saver(ttl=TTL(idle=timedelta(seconds=2)))
+    thread = Thread(saver)
+    await thread.put({"profile": {"name": "Ann" * 50}, "list": ["x" * 200]})
+    for n in range(2, 4):
+        await time_passes(saver, seconds=1.5)
+        await thread.put({"list": ["x" * 200] * n})
+    await time_passes(saver, seconds=0.5)
+    found = await saver("list", place())
+    assert [len(each.checkpoint["channel_values"]["list"]) for each in found] == [3, 2, 1]
+    assert all(each.checkpoint["channel_values"]["profile"]["name"] for each in found)
+    assert [each.parent_config for each in found] == [*(each.config for each in found[1:]), None]
+    await time_passes(saver, seconds=2)
+    assert not await is_there(saver)
 
 
 async def test_a_run_in_flight_goes_on_when_its_thread_expires_by_idleness(

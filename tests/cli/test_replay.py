@@ -90,7 +90,6 @@ def test_a_transcript_with_tool_calls_is_replayed_call_by_call(tmp_path: Path) -
     [found] = results(lines(tmp_path / "chat.jsonl", TOOLS))["conversations"]
     assert (found["conversation"], found["turns"]) == ("chat", 6)
     assert (found["user_turns"], found["calls"]) == (2, 3)
-    assert found["stored_bytes"]["checkpoints"] > 0
 
 
 def test_the_replayed_thread_has_the_messages_of_the_file(tmp_path: Path) -> None:
@@ -111,6 +110,7 @@ def test_a_long_conversation_stays_within_the_budget(tmp_path: Path) -> None:
     assert found["held_turns"] == found["evicted_turns"] > 50
     assert found["recalled_turns_per_call"] > 0
     assert found["stored_bytes"]["archive"] > 0
+    assert found["stored_bytes"]["checkpoints"] > 0
 
 
 def test_the_report_says_what_was_measured_and_that_no_model_was_called(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_argument_that_cannot_be_used_exits_with_2(
 def test_a_file_that_is_not_there_exits_with_2(tmp_path: Path) -> None:
     result = replay(tmp_path / "none.json")
     assert result.exit_code == 2
-    assert "does not exist" in " ".join(result.stderr.split())
+    assert "does not exist" in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_a_database_that_is_none_exits_with_2_and_is_left_alone(tmp_path: Path) -> None:

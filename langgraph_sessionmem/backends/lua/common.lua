@@ -1,37 +1,53 @@
--- What every script shares: it is put before each of them.
+-- What scripts share. Of this file and `saving.lua` each script is given the functions that it uses;
+-- they are divided by empty lines, and have none inside.
 --
--- A script declares in KEYS what it always touches. Logs and indexes of a thread, and threads of a
--- bucket, it names itself, from a declared key or a base in ARGV: they have the bucket's hash tag,
--- so they are in the same slot. All times are milliseconds of the server's clock plus an offset.
+-- KEYS[1] says where: a thread's hash, or the ids of a bucket. The other keys of the bucket and its
+-- threads are named from it: they have the bucket's hash tag, so they are in the same slot. ARGV[1]
+-- is a msgpack map of named arguments (`args`), `args.offset` always among them; a script says the
+-- others. Texts in it are escaped where `docs/format.md` has them escaped. All times are
+-- milliseconds of the server's clock plus the offset; 0 is none.
 -- Strings are never compared with `<`: Lua does that by locale.
 if redis.replicate_commands then redis.replicate_commands() end -- Redis 6.2 asks for it
 local call = redis.call
+local args = cmsgpack.unpack(ARGV[1])
 local NUL = string.char(0)
+local SEALED, PRUNED = '', NUL
 local EARLY_MS = 600000
 local TOMBSTONE_MS = 3600000
+local TOLD, TOLD_MS = 'e', 30 * 86400000
+local AGED, AGED_MS = 'a', 3600000
 local CHUNK_BYTES = 4096
 local GRACE_MS = 600000
 local SLICE = 4000 -- Lua's `unpack` has a limit near 8,000
-local FACTS = {
-  'thread', 'generation', 'created', 'updated', 'count', 'limits', 'waiting', 'idle_until',
-  'ends_at', 'native', 'logs', 'early',
-}
-
-local HASH_SIZE = 24
-
--- The key of a thread's hash, of which `base` says the bucket.
-local function thread_key(base, id) return base .. string.sub(redis.sha1hex(id), 1, HASH_SIZE) end
+local NO_LIFE, NO_FACTS = '\153' .. string.rep(NUL, 9), '\157' .. string.rep(NUL, 13)
 
 local function text(number) return string.format('%.0f', number) end
 
-local function clock(offset)
+local function clock()
   local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000) + offset
+  return time[1] * 1000 + math.floor(time[2] / 1000) + args.offset
+end
+
+-- The bucket's keys; KEYS[1] begins with what they share.
+local function open_bucket()
+  local base = string.match(KEYS[1], '^[^}]*}:')
+  return {
+    base = base, ids = base .. 'ids', due = base .. 'due', cuts = base .. 'cuts',
+    runs = base .. 'runs', marks = base .. 'marks', tombstones = base .. 'tombstones',
+  }
+end
+
+local function thread_key(bucket, id)
+  return bucket.base .. 't:' .. string.sub(redis.sha1hex(id), 3, 20)
 end
 
 -- Whether the bytes of `a` come after those of `b`.
 local function above(a, b)
-  for i = 1, math.min(#a, #b) do
+  local from = 1
+  while from <= #a and string.sub(a, from, from + 7) == string.sub(b, from, from + 7) do
+    from = from + 8
+  end
+  for i = from, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
     if x ~= y then return x > y end
   end
@@ -47,6 +63,11 @@ local function terminator(s, i)
   end
 end
 
+local function escape(s) return (string.gsub(s, '%z', NUL .. '\255')) end
+
+-- The namespace of a place with its NUL.
+local function namespace_of(place) return string.sub(place, 1, terminator(place, 1)) end
+
 -- An index member: order id, NUL, the number of digits, the number; namespace, NUL; then '+' and the
 -- checkpoint id, unless it is the order id. Gives the bytes that order it, id and number, the place.
 local function read_member(member)
@@ -60,64 +81,90 @@ local function read_member(member)
   return string.sub(member, 1, last), order_id, tonumber(string.sub(member, first, last)), place
 end
 
-local function new_member(order_id, n, ns, id)
-  local digits = text(n)
-  local tail = id == order_id and '' or '+' .. id
-  return order_id .. NUL .. #digits .. digits .. ns .. NUL .. tail
+local function place_of(member)
+  local _, _, _, place = read_member(member)
+  return place
 end
 
--- The facts of the thread at `key`; what isn't there is ''. `id` nil: whatever thread it is.
+-- `ns` with its NUL.
+local function new_member(order_id, n, ns, id)
+  local digits = text(n)
+  return order_id .. NUL .. #digits .. digits .. ns .. (id == order_id and '' or '+' .. id)
+end
+
+-- A checkpoint's field: its order, `seq`, `elder` (0: none), and its body, which begins at `at`.
+local function read_checkpoint(place, value)
+  local _, stop, n, size, seq, elder = string.find(value, '^(%-?%d+) (%d+) (%d+) (%d+) ')
+  local ns = namespace_of(place)
+  local found = {
+    n = tonumber(n), seq = tonumber(seq), elder = tonumber(elder), ns = ns,
+    id = string.sub(place, #ns + 1), at = stop + size + 1,
+  }
+  found.order_id = size == '0' and found.id or string.sub(value, stop + 1, stop + size)
+  return found
+end
+
+-- The parent's id as it is, or nil: the first of the array that is a checkpoint's body.
+local function parent_of(value, at)
+  local _, parent = cmsgpack.unpack_one(value, at)
+  return parent
+end
+
+local function is_past(deadline, now) return deadline ~= 0 and deadline <= now end
+
+-- The facts in the fields `life` and `facts`, `docs/format.md` has their places; nil: none.
+local function read_facts(life, facts)
+  local l, f = cmsgpack.unpack(life or NO_LIFE), cmsgpack.unpack(facts or NO_FACTS)
+  return {
+    generation = l[1], created = l[2], idle = l[3], max_age = l[4], interrupted = l[5],
+    refresh = l[6], own = l[7], keeps = l[8], tells = l[9],
+    updated = f[1], count = f[2], heads = f[3], anchors = f[4], saves = f[5], elements = f[6],
+    waiting = f[7], idle_until = f[8], ends_at = f[9], first = f[10], native = f[11],
+    cut_at = f[12], early_due = f[13],
+  }
+end
+
+-- A thread: its facts; `known`: it has a checkpoint. `id` nil: whatever thread is at `key`.
 local function load_thread(key, id)
-  local values = call('HMGET', key, unpack(FACTS))
-  local facts = { key = key, was = {}, fields = {}, new_logs = {} }
-  for i, name in ipairs(FACTS) do
-    facts[name] = values[i] or ''
-    facts.was[name] = facts[name]
-  end
-  if id and facts.thread ~= '' and facts.thread ~= id then
-    error('two thread ids share the key ' .. key)
-  end
-  facts.thread = id or facts.thread
-  facts.known = facts.count ~= '' and facts.count ~= '0'
+  local values = call('HMGET', key, 'thread', 'facts', 'logs', 'early', 'life')
+  if id and values[1] and values[1] ~= id then error('two thread ids share the key ' .. key) end
+  local facts = read_facts(values[5], values[2])
+  facts.key, facts.thread = key, id or values[1]
+  facts.stored = { thread = values[1], facts = values[2], life = values[5] }
+  facts.logs, facts.early, facts.known = values[3] or '', values[4] or '', facts.count > 0
   return facts
 end
 
--- Sets a field of the thread's hash, when `settle` writes them all at once.
-local function set_field(facts, name, value)
-  facts.fields[#facts.fields + 1] = name
-  facts.fields[#facts.fields + 1] = value
-end
-
-local function is_past(deadline, now) return deadline ~= '' and tonumber(deadline) <= now end
-
 local function has_expired(facts, now)
-  return is_past(facts.idle_until, now) or is_past(facts.ends_at, now)
+  return is_past(facts.ends_at, now) or (facts.keeps == 0 and is_past(facts.idle_until, now))
 end
 
 local function is_alive(facts, now) return facts.known and not has_expired(facts, now) end
 
--- When the thread expires, or nil.
+-- Whether only the latest checkpoint of each namespace is visible.
+local function is_idle(facts, now) return facts.keeps == 1 and is_past(facts.idle_until, now) end
+
+local function sooner(a, b)
+  if a == 0 or b == 0 then return a + b end
+  return math.min(a, b)
+end
+
+-- What every row of a thread says of it: 1 if reading counts as a sign of life, 2 more if it is idle.
+local function flags(facts, now) return facts.refresh + (is_idle(facts, now) and 2 or 0) end
+
+-- When the thread expires; one that keeps its latest does so by its age only.
 local function deadline(facts)
-  local idle, ends = tonumber(facts.idle_until), tonumber(facts.ends_at)
-  if idle and ends then return math.min(idle, ends) end
-  return idle or ends
+  return sooner(facts.keeps == 0 and facts.idle_until or 0, facts.ends_at)
 end
-
--- `limits`: idle, max age, interrupted (ms or '-'), refresh on read, the thread's own (0 or 1).
-local function renew(facts, now)
-  local idle, max_age, interrupted = string.match(facts.limits, '^(%S+) (%S+) (%S+) ')
-  local limit = facts.waiting == '1' and interrupted or idle
-  facts.idle_until = limit == '-' and '' or text(now + limit)
-  facts.ends_at = max_age == '-' and '' or text(facts.created + max_age)
-end
-
-local function refreshes(facts) return string.sub(facts.limits, -3, -3) end
 
 local function log_keys(facts)
   local keys = {}
   for log in string.gmatch(facts.logs, '%d+') do keys[#keys + 1] = facts.key .. ':' .. log end
   return keys
 end
+
+-- Where a log of one element is: in the thread's hash.
+local function lone_field(log) return 'e' .. log .. NUL end
 
 local function write_field(place, chunk)
   return 'w' .. place .. (chunk == 1 and '' or NUL .. chunk)
@@ -134,147 +181,89 @@ local function write_chunks(facts, place, row)
   end
 end
 
--- Early writes: {due, place} each, the oldest first.
-local function early_writes(facts)
+-- The rows of a chunk: key (number and task), first and last byte of each.
+local function each_write(chunk)
+  local i = 1
+  return function()
+    if i > #chunk then return nil end
+    local _, stop, task_size, idx, size = string.find(chunk, '^(%d+) (%-?%d+) (%d+) %-?%d+ ', i)
+    local first, last = i, stop + task_size + size
+    i = last + 1
+    return idx .. ' ' .. string.sub(chunk, stop + 1, stop + task_size), first, last
+  end
+end
+
+-- A list of numbered entries: number, size, and the bytes of each; the first two with a space after.
+local function read_entries(packed)
   local found, i = {}, 1
-  while i <= #facts.early do
-    local _, stop, due, size = string.find(facts.early, '^(%d+) (%d+) ', i)
-    found[#found + 1] = { tonumber(due), string.sub(facts.early, stop + 1, stop + size) }
+  while i <= #packed do
+    local _, stop, number, size = string.find(packed, '^(%d+) (%d+) ', i)
+    found[#found + 1] = { tonumber(number), string.sub(packed, stop + 1, stop + size) }
     i = stop + size + 1
   end
   return found
 end
 
-local function set_early(facts, entries)
-  local parts = {}
-  for i, entry in ipairs(entries) do
-    parts[i] = text(entry[1]) .. ' ' .. #entry[2] .. ' ' .. entry[2]
-  end
-  facts.early = table.concat(parts)
+local function anchor_places(facts)
+  if facts.anchors == 0 then return {} end
+  return read_entries(call('HGET', facts.key, 'anchors') or '')
 end
 
--- Deletes a life with all its keys; early writes stay, they may belong to the next one.
-local function drop_life(facts)
-  local kept = {}
-  for _, entry in ipairs(early_writes(facts)) do
-    for i, chunk in ipairs(write_chunks(facts, entry[2])) do
-      kept[#kept + 1] = { write_field(entry[2], i), chunk }
-    end
-  end
-  call('UNLINK', facts.key, facts.key .. ':i')
-  for _, key in ipairs(log_keys(facts)) do call('UNLINK', key) end
-  for _, pair in ipairs(kept) do set_field(facts, pair[1], pair[2]) end
-  for _, name in ipairs(FACTS) do
-    facts.was[name] = name ~= 'early' and '' or nil
-    if name ~= 'thread' and name ~= 'early' then facts[name] = '' end
-  end
-  facts.known = false
+-- Whether a mark stands that was to begin so long before its end.
+local function has_mark(bucket, kind, span, now)
+  local ends = call('ZSCORE', bucket.marks, kind .. args.mark)
+  return ends and tonumber(ends) > now and tonumber(ends) - span <= now
 end
 
--- Gives keys their native deadline, or none.
-local function expire(keys, ends, offset)
-  for _, key in ipairs(keys) do
-    if ends then call('PEXPIREAT', key, text(ends - offset)) else call('PERSIST', key) end
-  end
+-- Whether a checkpoint of the index is the latest of its namespace.
+local function is_latest(facts, member, place)
+  return call('HGET', facts.key, 'h' .. namespace_of(place)) == member
 end
 
--- The native deadline may be later than the thread's by a sixteenth of what is left, at most ten
--- minutes: so it is moved now and then, not with every checkpoint. Whether it was moved.
-local function move_native(facts, now)
-  local ends = deadline(facts)
-  if not ends then
-    facts.native = ''
-    return facts.was.native ~= ''
-  end
-  local first, last = string.match(facts.native, '^(%d+) (%d+)$')
-  if first and tonumber(first) <= ends and ends <= tonumber(last) then return false end
-  local grace = math.ceil(math.min(math.max(ends - now, 0) / 16, GRACE_MS))
-  facts.native = text(ends) .. ' ' .. text(ends + grace)
-  return true
-end
-
--- When the last of a bucket's threads is gone, one of which ends at `ends`; nil for never.
-local function registry_end(due, ends, now)
-  local latest, left = call('ZREVRANGE', due, 0, 0, 'WITHSCORES')[2], call('PTTL', due)
-  if latest == 'inf' then return nil end
-  local last = math.max(tonumber(latest), ends or 0)
-  if left >= 0 then return math.max(last, now + left) end
-  -- A thread that lives for ever has gone, or the registry is new.
-  return last + (call('ZCARD', due) > 1 and GRACE_MS or 0)
-end
-
--- Writes what changed of the thread's hash, and the deadlines of its keys, in the registry too.
-local function settle(facts, ids, due, offset, now)
-  local key, was, id = facts.key, facts.was, facts.thread
-  facts.known = facts.count ~= '' and facts.count ~= '0'
-  if not facts.known then
-    call('ZREM', ids, id)
-    call('ZREM', due, 't' .. id)
-  end
-  local early = early_writes(facts)
-  local early_changed = facts.early ~= was.early
-  if #early > 0 then
-    if early_changed then call('ZADD', due, text(early[1][1]), 'e' .. id) end
-  elseif was.early ~= '' then
-    call('ZREM', due, 'e' .. id)
-  end
-  if not facts.known and #early == 0 then
-    call('UNLINK', key)
-    return
-  end
-  local moved = early_changed
-  if facts.known then
-    moved = move_native(facts, now) or was.count == '' or was.count == '0'
-  else
-    facts.native = ''
-  end
-  for _, name in ipairs(FACTS) do
-    if facts[name] ~= was[name] then set_field(facts, name, facts[name]) end
-  end
-  for from = 1, #facts.fields, SLICE do
-    call('HSET', key, unpack(facts.fields, from, math.min(from + SLICE - 1, #facts.fields)))
-  end
-  local first, last = string.match(facts.native, '^(%d+) (%d+)$')
-  local ends = tonumber(last)
-  if not facts.known then ends = early[#early][1] end
-  if moved then
-    expire({ key, key .. ':i' }, ends, offset)
-    expire(log_keys(facts), ends, offset)
-  elseif ends then
-    expire(facts.new_logs, ends, offset)
-  end
-  if facts.known and moved then
-    call('ZADD', ids, 0, id)
-    call('ZADD', due, first or '+inf', 't' .. id)
-  end
-  if moved or early_changed then expire({ ids, due }, registry_end(due, ends, now), offset) end
-end
-
-local function has_tombstone(tombstones, mark, now)
-  local ends = call('ZSCORE', tombstones, mark)
-  return ends and tonumber(ends) > now
-end
-
--- Checkpoints of one id, in every namespace: their places.
-local function places_of(facts, id)
+-- Checkpoints of one id, in every namespace: their places. Of an idle thread the latest only.
+local function places_of(facts, id, idle)
   local found = {}
+  local function add(member, place)
+    if not idle or is_latest(facts, member, place) then found[#found + 1] = place end
+  end
   local members = call('ZRANGEBYLEX', facts.key .. ':i', '[' .. id .. NUL, '(' .. id .. NUL .. '\255')
   for _, member in ipairs(members) do
     local _, order_id, _, place = read_member(member)
     if order_id == id and string.sub(place, terminator(place, 1) + 1) == id then
-      found[#found + 1] = place
+      add(member, place)
     end
   end
-  local moved = call('HGET', facts.key, 'm' .. id .. NUL) or ''
-  local i = 1
-  while i <= #moved do
-    local _, stop, size = string.find(moved, '^(%d+) ', i)
-    found[#found + 1] = string.sub(moved, stop + 1, stop + size) .. NUL .. id
-    i = stop + size + 1
+  for _, entry in ipairs(read_entries(call('HGET', facts.key, 'm' .. id .. NUL) or '')) do
+    local place = entry[2] .. NUL .. id
+    local row = idle and read_checkpoint(place, call('HGET', facts.key, 'c' .. place))
+    add(row and new_member(row.order_id, row.n, row.ns, row.id), place)
   end
   return found
 end
 
-local function index_is_whole(facts)
-  return call('ZCARD', facts.key .. ':i') == tonumber(facts.count)
+local function index_is_whole(facts) return call('ZCARD', facts.key .. ':i') == facts.count end
+
+-- When a thread expires, as it is told; 0 for never, and for an idle one that keeps its latest.
+local function expires_at(facts, now)
+  return is_idle(facts, now) and 0 or sooner(facts.idle_until, facts.ends_at)
+end
+
+-- Bytes in memory of all keys of a thread.
+local function size_of(facts)
+  local size = 0
+  for _, key in ipairs({ facts.key, facts.key .. ':i', unpack(log_keys(facts)) }) do
+    size = size + (call('MEMORY', 'USAGE', key, 'SAMPLES', 0) or 0)
+  end
+  return size
+end
+
+-- A row of `scan_threads`, in msgpack.
+local function thread_row(facts, now)
+  local idle = is_idle(facts, now)
+  return cmsgpack.pack({
+    facts.thread, facts.generation, facts.created, facts.updated, expires_at(facts, now),
+    idle and facts.heads or facts.count, size_of(facts), call('HGET', facts.key, 'owner'),
+    facts.saves, facts.idle, facts.max_age, facts.interrupted, facts.refresh, facts.keeps,
+    facts.tells, facts.own, facts.waiting,
+  })
 end

@@ -1,5 +1,7 @@
 -- How many entries of a bucket wait for the sweeper.
--- KEYS: the bucket's deadlines, its tombstones.
--- ARGV: 1 offset (ms).
-local now = text(clock(ARGV[1]))
-return call('ZCOUNT', KEYS[1], '-inf', now) + call('ZCOUNT', KEYS[2], '-inf', now)
+local bucket, now = open_bucket(), text(clock())
+local count = 0
+for _, key in ipairs({ bucket.due, bucket.tombstones, bucket.marks }) do
+  count = count + call('ZCOUNT', key, '-inf', now)
+end
+return count

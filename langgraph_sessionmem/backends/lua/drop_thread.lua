@@ -1,13 +1,14 @@
 -- Deletes a thread, whatever its state, and leaves a tombstone for an hour.
--- KEYS: the thread, the bucket's ids, its deadlines, its tombstones.
--- ARGV: 1 offset (ms), 2 thread id, 3 its mark.
-local key, ids, due, tombstones = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local offset, now = tonumber(ARGV[1]), clock(ARGV[1])
-local facts = load_thread(key, ARGV[2])
+-- args: id, mark, saves (nil: in any case).
+-- Gives 1, or 0 if it was saved to since.
+local bucket, now = open_bucket(), clock()
+local facts = open_thread(KEYS[1], args.id)
+if args.saves and facts.known and facts.saves ~= args.saves then return 0 end
 facts.early = ''
-drop_life(facts)
-settle(facts, ids, due, offset, now)
-call('ZREMRANGEBYSCORE', tombstones, '-inf', text(now))
-call('ZADD', tombstones, text(now + TOMBSTONE_MS), ARGV[3])
-call('PEXPIREAT', tombstones, text(now + TOMBSTONE_MS - offset))
-return 0
+drop_life(facts, bucket)
+settle(facts, bucket, now)
+call('ZREM', bucket.marks, TOLD .. args.mark, AGED .. args.mark)
+call('ZREMRANGEBYSCORE', bucket.tombstones, '-inf', text(now))
+call('ZADD', bucket.tombstones, text(now + TOMBSTONE_MS), args.mark)
+expire({ bucket.tombstones }, now + TOMBSTONE_MS)
+return 1

@@ -1,16 +1,16 @@
 -- A checkpoint with its writes; nothing if the thread has expired.
--- KEYS: the thread.
--- ARGV: 1 offset (ms), 2 thread id, 3 namespace, 4 '-' for the latest, or '+' and the id; escaped.
--- Gives {generation, refresh on read, {place, value, chunk, ...}} or nothing.
-local facts = load_thread(KEYS[1], ARGV[2])
-if not is_alive(facts, clock(ARGV[1])) then return false end
-local place = ARGV[3] .. NUL .. string.sub(ARGV[4], 2)
-if ARGV[4] == '-' then
-  local latest = call('HGET', KEYS[1], 'h' .. ARGV[3] .. NUL)
+-- args: id, ns with its NUL, checkpoint (nil for the latest).
+-- Gives {generation, flags, {place, value, chunk, ...}} or nothing.
+local key = KEYS[1]
+local facts, now = load_thread(key, args.id), clock()
+if not is_alive(facts, now) then return false end
+local place = args.checkpoint and args.ns .. args.checkpoint
+if not place or is_idle(facts, now) then
+  local latest = call('HGET', key, 'h' .. args.ns)
   if not latest then return false end
-  local _, _, _, latest_place = read_member(latest)
-  place = latest_place
+  if place and place ~= place_of(latest) then return false end
+  place = place_of(latest)
 end
-local value = call('HGET', KEYS[1], 'c' .. place)
+local value = call('HGET', key, 'c' .. place)
 if not value then return false end
-return { facts.generation, refreshes(facts), write_chunks(facts, place, { place, value }) }
+return { text(facts.generation), flags(facts, now), write_chunks(facts, place, { place, value }) }

@@ -1,12 +1,19 @@
 -- Runs of logs; nothing if the thread has expired or is another by now.
--- KEYS: the thread, then a log for each run.
--- ARGV: 1 offset (ms), 2 thread id, 3 generation; then first and last position of each run.
--- Gives the elements of each run.
-local facts = load_thread(KEYS[1], ARGV[2])
-local runs = {}
-if is_alive(facts, clock(ARGV[1])) and facts.generation == ARGV[3] then
-  for i = 2, #KEYS do
-    runs[i - 1] = call('LRANGE', KEYS[i], ARGV[2 * i], ARGV[2 * i + 1])
+-- args: id, generation, runs {log, first, last}, each a number but the log.
+-- Gives of each run {first, element, ...}: a sealed place is empty, a block stands at its last; where
+-- a block goes on behind the run, its element follows the run's, and the places between are left out.
+local facts = load_thread(KEYS[1], args.id)
+local found = {}
+if not is_alive(facts, clock()) or facts.generation ~= args.generation then return found end
+for i, run in ipairs(args.runs) do
+  local log, last = KEYS[1] .. ':' .. run[1], run[3]
+  local lone = run[2] == 0 and call('HGET', KEYS[1], lone_field(run[1]))
+  local elements, more = lone and { lone } or call('LRANGE', log, run[2], last), 0
+  while elements[#elements] == SEALED do
+    last = last + 1
+    elements[#elements] = call('LINDEX', log, last) or PRUNED
+    more = more + 1
   end
+  found[i] = { more, elements }
 end
-return runs
+return found

@@ -1,11 +1,12 @@
--- Gives a thread limits of its own.
--- KEYS: the thread, the bucket's ids, its deadlines.
--- ARGV: 1 offset (ms), 2 thread id, 3 limits (idle, max age, interrupted in ms or '-', refresh, 1).
+-- Gives a thread limits.
+-- args: id, mark, limits, own: they are its own; otherwise a thread that has its own keeps them.
 -- Gives 1, or 0 if there is no such thread.
-local now = clock(ARGV[1])
-local facts = load_thread(KEYS[1], ARGV[2])
+local now = clock()
+local facts = open_thread(KEYS[1], args.id)
 if not is_alive(facts, now) then return 0 end
-facts.limits = ARGV[3]
-renew(facts, now)
-settle(facts, KEYS[2], KEYS[3], tonumber(ARGV[1]), now)
+if args.own or facts.own == 0 then
+  set_limits(facts, args.limits, args.own)
+  renew(facts, now)
+  settle(facts, open_bucket(), now)
+end
 return 1

@@ -1,10 +1,10 @@
--- Counts a sign of life of a thread that has not expired.
--- KEYS: the thread, the bucket's ids, its deadlines.
--- ARGV: 1 offset (ms), 2 thread id, 3 generation.
-local now = clock(ARGV[1])
-local facts = load_thread(KEYS[1], ARGV[2])
-if is_alive(facts, now) and facts.generation == ARGV[3] then
+-- Counts a sign of life of a thread that has not expired, is not idle, and has an idle deadline.
+-- args: id, mark, generation.
+local now = clock()
+local facts = open_thread(KEYS[1], args.id)
+local counts = facts.idle_until ~= 0 and not is_idle(facts, now)
+if counts and is_alive(facts, now) and facts.generation == args.generation then
   renew(facts, now)
-  settle(facts, KEYS[2], KEYS[3], tonumber(ARGV[1]), now)
+  settle(facts, open_bucket(), now)
 end
 return 0

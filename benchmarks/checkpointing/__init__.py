@@ -1,0 +1,1 @@
+"""What `benchmarks/checkpointer.py` is made of: databases, savers, workloads, tables and plots."""

@@ -1,0 +1,2 @@
+-- The server's time with the offset, in milliseconds.
+return text(clock())
