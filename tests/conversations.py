@@ -1,5 +1,6 @@
 """Threads of every kind, made by real graphs on any saver, and what a graph says of them."""
 
+import asyncio
 import operator
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
@@ -70,6 +71,17 @@ def make_graph(saver: Any) -> Any:
     graph.add_edge("work", "inner")
     graph.add_edge("inner", END)
     return graph.compile(checkpointer=saver)
+
+
+async def call(graph: Any, method: str, *arguments: Any, is_async: bool, **keywords: Any) -> Any:
+    """What a graph's method gives, or its async twin; a history as a list."""
+    if not is_async:
+        result = await asyncio.to_thread(getattr(graph, method), *arguments, **keywords)
+        return list(result) if method == "get_state_history" else result
+    result = getattr(graph, f"a{method}")(*arguments, **keywords)
+    if method == "get_state_history":
+        return [each async for each in result]
+    return await result
 
 
 def config_of(thread_id: str) -> RunnableConfig:

@@ -44,10 +44,16 @@ where t.thread_id = :thread_id and s.checkpoint_id = :checkpoint_id and s.order_
 
 -- name: read_ancestors
 -- A checkpoint and what it came from, itself first.
-with recursive ancestors (depth, thread, checkpoint_id, parent_id) as (
-  select 0, s.thread, c.checkpoint_id, c.parent_id
+with recursive ancestors (
+  depth, thread_id, thread, refresh_on_read, idle, checkpoint_ns, checkpoint_id, parent_id, order_id,
+  order_n, head, metadata, seq, elder
+) as (
+  select 0, s.thread_id, s.thread, s.refresh_on_read, s.idle, c.checkpoint_ns, c.checkpoint_id,
+    c.parent_id, c.order_id, c.order_n, c.head, c.metadata, c.seq, c.elder
   from (
-    select thread, cast(:checkpoint_ns as text) as checkpoint_ns from {schema}.sessionmem_threads
+    select thread_id, thread, refresh_on_read, case when idle_until <= :now then 1 else 0 end as idle,
+      cast(:checkpoint_ns as text) as checkpoint_ns
+    from {schema}.sessionmem_threads
     where thread_id = :thread_id and (ends_at is null or ends_at > :now)
       and (idle_until is null or idle_until > :now or keep_latest = 1)
   ) s
@@ -55,20 +61,16 @@ with recursive ancestors (depth, thread, checkpoint_id, parent_id) as (
     and c.checkpoint_ns = s.checkpoint_ns
     and c.checkpoint_id = coalesce(cast(:checkpoint_id as text), {latest})
   union all
-  select a.depth + 1, a.thread, c.checkpoint_id, c.parent_id
+  select a.depth + 1, a.thread_id, a.thread, a.refresh_on_read, a.idle, c.checkpoint_ns,
+    c.checkpoint_id, c.parent_id, c.order_id, c.order_n, c.head, c.metadata, c.seq, c.elder
   from ancestors a
   join {schema}.sessionmem_checkpoints c on c.thread = a.thread
     and c.checkpoint_ns = :checkpoint_ns and c.checkpoint_id = a.parent_id
   where a.depth < :limit
 )
-select t.thread_id, t.thread, c.checkpoint_ns, c.checkpoint_id, c.parent_id,
-  coalesce(c.order_id, c.checkpoint_id), c.order_n, c.head, c.metadata, t.refresh_on_read, c.seq, c.elder,
-  case when t.idle_until <= :now then 1 else 0 end
-from ancestors a
-join {schema}.sessionmem_threads t on t.thread = a.thread
-join {schema}.sessionmem_checkpoints c on c.thread = a.thread and c.checkpoint_ns = :checkpoint_ns
-  and c.checkpoint_id = a.checkpoint_id
-order by a.depth
+select thread_id, thread, checkpoint_ns, checkpoint_id, parent_id,
+  coalesce(order_id, checkpoint_id), order_n, head, metadata, refresh_on_read, seq, elder, idle
+from ancestors order by depth
 
 -- name: read_run_threads
 -- The threads that one run wrote to.
@@ -124,17 +126,9 @@ from (
   from {schema}.sessionmem_threads where saves > 0
 ) s
 
--- name: scan_checkpoints
--- A page, the latest order key first. Anchors come with what else is hidden of an idle thread.
-select t.thread_id, t.thread, s.checkpoint_ns, s.checkpoint_id, s.parent_id,
-  coalesce(s.order_id, s.checkpoint_id), s.order_n, s.head, s.metadata, t.refresh_on_read, s.seq,
-  s.elder, case when t.idle_until <= :now then 1 else 0 end
-from {schema}.sessionmem_checkpoints s
-join {schema}.sessionmem_threads t on t.thread = s.thread
-where (cast(:thread_id as text) is null or t.thread_id = :thread_id)
-  and (cast(:checkpoint_ns as text) is null or s.checkpoint_ns = :checkpoint_ns)
-  and (cast(:checkpoint_id as text) is null or s.checkpoint_id = :checkpoint_id)
-  and (cast(:before_id as text) is null
+-- part: page
+-- From where on and how many checkpoints of those that are visible, the latest order key first.
+(cast(:before_id as text) is null
     or (coalesce(s.order_id, s.checkpoint_id), s.order_n) < (:before_id, :before_n))
   and (cast(:after_id as text) is null
     or (coalesce(s.order_id, s.checkpoint_id), s.order_n) < (:after_id, :after_n)
@@ -149,6 +143,18 @@ where (cast(:thread_id as text) is null or t.thread_id = :thread_id)
 order by coalesce(s.order_id, s.checkpoint_id) desc, s.order_n desc, t.thread_id, s.checkpoint_ns,
   s.checkpoint_id
 limit :limit
+
+-- name: scan_checkpoints
+-- A page, the latest order key first. Anchors come with what else is hidden of an idle thread.
+select t.thread_id, t.thread, s.checkpoint_ns, s.checkpoint_id, s.parent_id,
+  coalesce(s.order_id, s.checkpoint_id), s.order_n, s.head, s.metadata, t.refresh_on_read, s.seq,
+  s.elder, case when t.idle_until <= :now then 1 else 0 end
+from {schema}.sessionmem_checkpoints s
+join {schema}.sessionmem_threads t on t.thread = s.thread
+where (cast(:thread_id as text) is null or t.thread_id = :thread_id)
+  and (cast(:checkpoint_ns as text) is null or s.checkpoint_ns = :checkpoint_ns)
+  and (cast(:checkpoint_id as text) is null or s.checkpoint_id = :checkpoint_id)
+  and {page}
 
 -- part: thread
 -- The columns of a thread that lives.

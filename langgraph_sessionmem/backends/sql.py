@@ -65,7 +65,8 @@ class Link(Protocol):
 def load_queries(files: Iterable[str], schema: str) -> dict[str, str]:
     """The queries of `files`, later files winning by name.
 
-    `{schema}` is filled in, and for the name of a part in braces its text.
+    `{schema}` is filled in, and for the name of a part in braces its text; a part may use those
+    above it.
     """
     found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
     for file in files:
@@ -74,7 +75,7 @@ def load_queries(files: Iterable[str], schema: str) -> dict[str, str]:
             found[kind][name] = _COMMENT.sub("", text).strip()
 
     def filled(query: str) -> str:
-        for name, text in found["part"].items():
+        for name, text in reversed(found["part"].items()):
             query = query.replace(f"{{{name}}}", text)
         return query.replace("{schema}", schema)
 

@@ -16,21 +16,7 @@ from (
   where t.thread_id between coalesce(:thread_id, '') and coalesce(:thread_id, x'ff')
     and s.checkpoint_ns between coalesce(:checkpoint_ns, '') and coalesce(:checkpoint_ns, x'ff')
     and (:checkpoint_id is null or s.checkpoint_id = :checkpoint_id)
-    and (:before_id is null
-      or (coalesce(s.order_id, s.checkpoint_id), s.order_n) < (:before_id, :before_n))
-    and (:after_id is null
-      or (coalesce(s.order_id, s.checkpoint_id), s.order_n) < (:after_id, :after_n)
-      or (coalesce(s.order_id, s.checkpoint_id) = :after_id and s.order_n = :after_n
-        and (t.thread_id, s.checkpoint_ns, s.checkpoint_id)
-          > (:after_thread_id, :after_ns, :after_checkpoint_id)))
-    and (s.order_n >= 0 or :anchors = 1)
-    and (t.ends_at is null or t.ends_at > :now)
-    and (t.idle_until is null or t.idle_until > :now or (
-      t.keep_latest = 1 and (:anchors = 1 or s.checkpoint_id = {latest})
-    ))
-  order by coalesce(s.order_id, s.checkpoint_id) desc, s.order_n desc, t.thread_id,
-    s.checkpoint_ns, s.checkpoint_id
-  limit :limit
+    and {page}
 ) t
 join {schema}.sessionmem_checkpoints c on c.thread = t.thread
   and c.checkpoint_ns = t.checkpoint_ns and c.checkpoint_id = t.checkpoint_id

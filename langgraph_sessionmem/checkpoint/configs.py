@@ -12,8 +12,9 @@ from langgraph_sessionmem.expiry import TTL, TTLFunction, read_session_ttl
 from langgraph_sessionmem.rows import Limits
 
 SESSION_TTL = "session_ttl"
-OWNERS = ("user_id", "langgraph_auth_user_id")
-"""Whom a config may name as the thread's owner; the second key is the server's."""
+OWNERS = ("langgraph_auth_user_id", "user_id")
+"""Whom a config may name as the thread's owner. The server's word comes first: any client may send
+a `user_id`."""
 
 
 class Place(NamedTuple):

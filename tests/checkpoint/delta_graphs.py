@@ -3,12 +3,12 @@
 Whatever happens to a thread, both channels must be equal in each of its checkpoints.
 """
 
-import asyncio
 import operator
 import random
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
+from conversations import call
 from langgraph.channels import DeltaChannel
 from langgraph.graph import END, START, StateGraph
 
@@ -75,13 +75,7 @@ class Chat:
         return found | ({"metadata": {"run_id": run_id}} if run_id else {})
 
     async def call(self, method: str, *arguments: Any, **keywords: Any) -> Any:
-        if self.is_async:
-            result = getattr(self.graph, f"a{method}")(*arguments, **keywords)
-            if method == "get_state_history":
-                return [each async for each in result]
-            return await result
-        result = await asyncio.to_thread(getattr(self.graph, method), *arguments, **keywords)
-        return list(result) if method == "get_state_history" else result
+        return await call(self.graph, method, *arguments, is_async=self.is_async, **keywords)
 
     async def say(self, config: Any = None, run_id: str | None = None) -> Any:
         """Run with new input, from the latest checkpoint or the one that `config` names."""

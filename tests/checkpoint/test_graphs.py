@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import Database
+from conversations import call
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
@@ -194,13 +195,7 @@ class Session:
         self.thread: Any = {"configurable": {"thread_id": f"graph {seed}"}}
 
     async def call(self, method: str, *arguments: Any, **keywords: Any) -> Any:
-        if self.is_async:
-            result = getattr(self.graph, f"a{method}")(*arguments, **keywords)
-            if method == "get_state_history":
-                return [each async for each in result]
-            return await result
-        result = await asyncio.to_thread(getattr(self.graph, method), *arguments, **keywords)
-        return list(result) if method == "get_state_history" else result
+        return await call(self.graph, method, *arguments, is_async=self.is_async, **keywords)
 
     async def history(self) -> list[Any]:
         return await self.call("get_state_history", self.thread)  # type: ignore[no-any-return]

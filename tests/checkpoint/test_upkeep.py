@@ -17,7 +17,7 @@ KEEP = TTL(idle=timedelta(minutes=30), strategy="keep_latest")
 NAMED: list[tuple[dict[str, Any], str | None]] = [
     ({"user_id": "ann"}, "ann"),
     ({"langgraph_auth_user_id": "ann", "user_id": None}, "ann"),
-    ({"user_id": 7, "langgraph_auth_user_id": "bob"}, "7"),
+    ({"user_id": 7, "langgraph_auth_user_id": "bob"}, "bob"),
     ({"user_id": "a\x00\x01b", "langgraph_auth_user_id": ""}, "a\x00\x01b"),
     ({"user_id": ""}, None),
     ({}, None),
