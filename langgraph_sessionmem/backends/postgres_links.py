@@ -120,9 +120,9 @@ class BlockingLink(PostgresLink):
     @override
     async def _send(self, text: str) -> list[list[SqlRow]]:
         cursor = self._cursor.execute(text.encode())
-        results = [cursor.fetchall() if cursor.description else []]
+        results = [cursor.fetchall() if _has_rows(cursor) else []]
         while cursor.nextset():
-            results.append(cursor.fetchall() if cursor.description else [])
+            results.append(cursor.fetchall() if _has_rows(cursor) else [])
         return results
 
     @override
@@ -142,11 +142,16 @@ class AsyncLink(PostgresLink):
     @override
     async def _send(self, text: str) -> list[list[SqlRow]]:
         cursor = await self._cursor.execute(text.encode())
-        results = [await cursor.fetchall() if cursor.description else []]
+        results = [await cursor.fetchall() if _has_rows(cursor) else []]
         while cursor.nextset():
-            results.append(await cursor.fetchall() if cursor.description else [])
+            results.append(await cursor.fetchall() if _has_rows(cursor) else [])
         return results
 
     @override
     def _quote(self, text: str) -> str:
         return self._cursor.mogrify("%s", [text])
+
+
+def _has_rows(cursor: psycopg.Cursor[SqlRow] | psycopg.AsyncCursor[SqlRow]) -> bool:
+    # `description` would say it too, and make an object for each column.
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0

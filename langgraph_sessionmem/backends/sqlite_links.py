@@ -112,11 +112,12 @@ class SqliteLink(Link, Statements):
             self._connection.executescript("pragma incremental_vacuum")
 
     def _run(self, queries: Sequence[str], script: Sequence[Step]) -> list[list[SqlRow]]:
-        [now] = self._cursor().execute(_NOW).fetchone()
+        cursor = self._cursor()
+        [now] = cursor.execute(_NOW).fetchone()
         clock = {"now": now + self._offset()}
         try:
             return [
-                self._step(query, {**step.params, **clock}, step.rows)
+                _step(cursor, query, {**step.params, **clock}, step.rows)
                 for query, step in zip(queries, script, strict=True)
             ]
         except sqlite3.IntegrityError as error:
@@ -130,20 +131,21 @@ class SqliteLink(Link, Statements):
         cursor.row_factory = None
         return cursor
 
-    def _step(self, query: str, params: Params, rows: Sequence[Params] | None) -> list[SqlRow]:
-        if rows is None:
-            return self._cursor().execute(query, params).fetchall()
-        if ":rows" in query:
-            all_rows = {"rows": json.dumps([*rows])}
-            return self._cursor().execute(query, {**params, **all_rows}).fetchall()
-        if query.startswith(_READS):
-            found: list[SqlRow] = []
-            for row in rows:
-                found += self._cursor().execute(query, {**params, **row})
-            return found
-        if "\nreturning " in query:
-            return [
-                row for each in rows for row in self._cursor().execute(query, {**params, **each})
-            ]
-        self._cursor().executemany(query, ({**params, **row} for row in rows))
-        return []
+
+def _step(
+    cursor: sqlite3.Cursor, query: str, params: Params, rows: Sequence[Params] | None
+) -> list[SqlRow]:
+    if rows is None:
+        return cursor.execute(query, params).fetchall()
+    if ":rows" in query:
+        all_rows = {"rows": json.dumps([*rows])}
+        return cursor.execute(query, {**params, **all_rows}).fetchall()
+    if query.startswith(_READS):
+        found: list[SqlRow] = []
+        for row in rows:
+            found += cursor.execute(query, {**params, **row})
+        return found
+    if "\nreturning " in query:
+        return [row for each in rows for row in cursor.execute(query, {**params, **each})]
+    cursor.executemany(query, ({**params, **row} for row in rows))
+    return []
