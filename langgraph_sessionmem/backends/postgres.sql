@@ -105,36 +105,27 @@ join {schema}.sessionmem_threads t on t.thread_id = m.thread_id
 where t.token = :token and t.ends_at <= :now and t.saves > 0
   and (t.idle_until is null or t.idle_until >= t.ends_at or t.keep_latest = 1)
 
--- name: drop_locked_checkpoints
+-- part: locked
 -- Of the threads that this script holds.
-delete from {schema}.sessionmem_checkpoints where thread in (
+thread in (
   select thread from {schema}.sessionmem_threads
   where thread_id = any(cast(:thread_id as text[])) and token = :token
 )
+
+-- name: drop_locked_checkpoints
+delete from {schema}.sessionmem_checkpoints where {locked}
 
 -- name: drop_locked_elements
-delete from {schema}.sessionmem_elements where thread in (
-  select thread from {schema}.sessionmem_threads
-  where thread_id = any(cast(:thread_id as text[])) and token = :token
-)
+delete from {schema}.sessionmem_elements where {locked}
 
 -- name: drop_locked_writes
-delete from {schema}.sessionmem_writes where thread in (
-  select thread from {schema}.sessionmem_threads
-  where thread_id = any(cast(:thread_id as text[])) and token = :token
-)
+delete from {schema}.sessionmem_writes where {locked}
 
 -- name: drop_locked_early_writes
-delete from {schema}.sessionmem_early_writes where thread in (
-  select thread from {schema}.sessionmem_threads
-  where thread_id = any(cast(:thread_id as text[])) and token = :token
-)
+delete from {schema}.sessionmem_early_writes where {locked}
 
 -- name: drop_locked_runs
-delete from {schema}.sessionmem_runs where thread in (
-  select thread from {schema}.sessionmem_threads
-  where thread_id = any(cast(:thread_id as text[])) and token = :token
-)
+delete from {schema}.sessionmem_runs where {locked}
 
 -- name: drop_locked_threads
 delete from {schema}.sessionmem_threads

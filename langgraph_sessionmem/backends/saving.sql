@@ -11,6 +11,17 @@ insert into {schema}.sessionmem_threads (
 values (:thread_id, 0, 0, :now, :now, 0, 0, 0, 0, 1, :now + 600)
 on conflict (thread_id) do nothing
 
+-- part: limits
+-- New limits of a thread: its own stay, unless these are its own too.
+idle = case when :sticky >= sticky then cast(:idle as double precision) else idle end,
+  max_age = case when :sticky >= sticky then cast(:max_age as double precision) else max_age end,
+  interrupted = case when :sticky >= sticky then cast(:interrupted as double precision)
+    else interrupted end,
+  refresh_on_read = case when :sticky >= sticky then :refresh_on_read else refresh_on_read end,
+  keep_latest = case when :sticky >= sticky then :keep_latest else keep_latest end,
+  tells_expiry = case when :sticky >= sticky then :tells_expiry else tells_expiry end,
+  sticky = case when :sticky >= sticky then :sticky else sticky end
+
 -- name: take_thread
 -- Renews the thread and marks it with this save's token; the statements after it go by that. What
 -- other rows say is asked later: until this one has its lock, they may still change.
@@ -20,14 +31,7 @@ update {schema}.sessionmem_threads set
   owner = coalesce(owner, :owner),
   created_at = case when saves = 0 then :now else created_at end,
   updated_at = :now,
-  idle = case when :sticky >= sticky then cast(:idle as double precision) else idle end,
-  max_age = case when :sticky >= sticky then cast(:max_age as double precision) else max_age end,
-  interrupted = case when :sticky >= sticky then cast(:interrupted as double precision)
-    else interrupted end,
-  refresh_on_read = case when :sticky >= sticky then :refresh_on_read else refresh_on_read end,
-  keep_latest = case when :sticky >= sticky then :keep_latest else keep_latest end,
-  tells_expiry = case when :sticky >= sticky then :tells_expiry else tells_expiry end,
-  sticky = case when :sticky >= sticky then :sticky else sticky end,
+  {limits},
   waiting = :pending,
   idle_until = :now + case
     when :sticky < sticky then case when :pending = 1 then interrupted else idle end
@@ -229,17 +233,10 @@ on conflict (thread, checkpoint_ns, checkpoint_id) do nothing
 -- name: save_limits
 -- Gives a thread limits, counted from now; its own stay, unless these are its own too.
 update {schema}.sessionmem_threads set
-  idle = case when :own >= sticky then cast(:idle as double precision) else idle end,
-  max_age = case when :own >= sticky then cast(:max_age as double precision) else max_age end,
-  interrupted = case when :own >= sticky then cast(:interrupted as double precision)
-    else interrupted end,
-  refresh_on_read = case when :own >= sticky then :refresh_on_read else refresh_on_read end,
-  keep_latest = case when :own >= sticky then :keep_latest else keep_latest end,
-  tells_expiry = case when :own >= sticky then :tells_expiry else tells_expiry end,
-  sticky = case when :own >= sticky then :own else sticky end,
-  ends_at = case when :own >= sticky then created_at + cast(:max_age as double precision)
+  {limits},
+  ends_at = case when :sticky >= sticky then created_at + cast(:max_age as double precision)
     else ends_at end,
-  idle_until = case when :own < sticky then idle_until
+  idle_until = case when :sticky < sticky then idle_until
     when waiting = 1 then :now + cast(:interrupted as double precision)
     else :now + cast(:idle as double precision) end
 where thread_id = :thread_id and saves > 0

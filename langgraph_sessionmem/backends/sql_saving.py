@@ -98,7 +98,7 @@ class SqlSaving(SqlScripts):
 
     @override
     async def save_limits(self, thread_id: str, limits: Limits, *, own: bool) -> bool:
-        thread = {"thread_id": text_in(thread_id), "own": int(own)}
+        thread = {"thread_id": text_in(thread_id), "sticky": int(own)}
         return bool(await self._rows("save_limits", {**thread, **limits_in(limits)}))
 
     @override
