@@ -79,6 +79,26 @@ class SharedCommits:
         self._waiting: list[Call[Any]] = []
         self._is_at_work = False
 
+    def run(self, work: Callable[[], T], limit: TimeLimit) -> T:
+        """What `work` gives, at once where nobody else is at work or waits, else in its turn.
+
+        Raises:
+            TimedOut: others took too long.
+        """
+        with self._changed:
+            is_free = not self._is_at_work and not self._waiting
+            if is_free:
+                self._is_at_work = True
+        if not is_free:
+            return self.finish(self.enter(work, limit))
+        try:
+            return work()
+        finally:
+            with self._changed:
+                self._is_at_work = False
+                if self._waiting:
+                    self._changed.notify_all()
+
     def enter(self, work: Callable[[], T], limit: TimeLimit) -> Call[T]:
         """Have `work` wait for its turn; calls are worked off in the order they came."""
         call = Call(work, limit)

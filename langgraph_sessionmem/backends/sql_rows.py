@@ -1,12 +1,14 @@
 """Rows of an SQL database as the contract's, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from langgraph_sessionmem.backends.sql import Params, SqlRow, text_in, text_out
 from langgraph_sessionmem.rows import CheckpointRow, Limits, OrderKey, ThreadRow, WriteRow
 
 
-def limits_in(limits: Limits) -> dict[str, object]:
+@lru_cache(64)
+def limits_in(limits: Limits) -> Mapping[str, object]:
     """A thread's limits as parameters."""
     return {
         "idle": limits.idle_seconds,

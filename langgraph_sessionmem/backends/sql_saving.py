@@ -108,47 +108,37 @@ class SqlSaving(SqlScripts):
 
     def _save_steps(self, save: CheckpointSave, *, clears: bool) -> list[Step]:
         """A checkpoint without its elements; the last step gives a row if the thread accepts it."""
-        thread = {"thread_id": text_in(save.thread_id)}
-        held = {**thread, "token": new_token()}
-        place = {
-            **held,
+        params = {
+            "thread_id": text_in(save.thread_id),
+            "token": new_token(),
             "checkpoint_ns": text_in(save.checkpoint_ns),
             "checkpoint_id": text_in(save.checkpoint_id),
             "parent_id": text_or_none(save.parent_id),
-        }
-        steps: list[Step] = []
-        if clears:
-            steps += self._clear_steps(save.thread_id)
-        if save.generation is None:
-            steps.append(Step("make_thread", thread))
-        life = {
             "generation": save.generation,
             "owner": text_or_none(save.owner),
             "sticky": int(save.sticky),
             "pending": int(save.pending),
-            **limits_in(save.limits),
-        }
-        steps.append(Step("take_thread", {**held, **life}))
-        content = {
-            "generation": save.generation,
             "begins": int(save.begins),
             "head": save.head,
             "metadata": save.metadata,
             "mark": self._mark(save.thread_id),
             "builds_on_parent": int(save.builds_on_parent),
             "may_fork": int(save.may_fork),
+            **limits_in(save.limits),
         }
-        return [*steps, Step("save_checkpoint", {**place, **content})]
+        steps = [Step("take_thread", params), Step("save_checkpoint", params)]
+        if save.generation is None:
+            steps.insert(0, Step("make_thread", params))
+        return [*self._clear_steps(save.thread_id), *steps] if clears else steps
 
     def _content_steps(self, save: CheckpointSave, checkpoint: Step) -> list[Step]:
         """What comes with the checkpoint of a step."""
-        held = {name: checkpoint.params[name] for name in ("thread_id", "token")}
-        steps = []
+        params, steps = checkpoint.params, []
         if save.elements:
             # In order, or the first would seem to lie in a block that ends with the last.
             rows = [element._asdict() for element in sorted(save.elements) if element.body]
             if rows:
-                steps.append(Step("save_elements", held, rows))
+                steps.append(Step("save_elements", params, rows))
         if save.blocks:
             blocks = [
                 {
@@ -159,10 +149,10 @@ class SqlSaving(SqlScripts):
                 }
                 for block in save.blocks
             ]
-            steps += [Step(name, held, blocks) for name in ("cut_sealed", "save_blocks")]
+            steps += [Step(name, params, blocks) for name in ("cut_sealed", "save_blocks")]
         if save.run_id is not None:
-            steps.append(Step("save_runs", held, [{"run_id": text_in(save.run_id)}]))
-        return [*steps, Step("forget_early", held)]
+            steps.append(Step("save_runs", params, [{"run_id": text_in(save.run_id)}]))
+        return [*steps, Step("forget_early", params)]
 
     async def _generation_for_writes(self, save: WritesSave) -> int | None:
         """The life that writes of unknown life belong to; None: ask again, it was just made."""
@@ -187,21 +177,19 @@ class SqlSaving(SqlScripts):
 
     def _writes_steps(self, save: WritesSave, generation: int) -> list[Step]:
         """The script of a task's writes; its second step gives a row if the thread accepts them."""
-        thread = {"thread_id": text_in(save.thread_id), "generation": generation}
-        place = {
-            **thread,
+        params = {
+            "thread_id": text_in(save.thread_id),
+            "generation": generation,
             "checkpoint_ns": text_in(save.checkpoint_ns),
             "checkpoint_id": text_in(save.checkpoint_id),
+            "interrupts": int(save.interrupts),
         }
         # The update comes before the shared lock: two tasks that held it would wait for each other.
-        steps = [
-            Step("renew_thread", {**thread, "interrupts": int(save.interrupts)}),
-            Step("hold_thread", thread),
-        ]
+        steps = [Step("renew_thread", params), Step("hold_thread", params)]
         if save.writes:
-            steps.append(Step("save_writes", place, writes_in(save.writes)))
+            steps.append(Step("save_writes", params, writes_in(save.writes)))
         # Asked even where it is known to have been stored: it may have been cut since.
-        return [*steps, Step("save_early_writes", place)]
+        return [*steps, Step("save_early_writes", params)]
 
     async def _state(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> _State:
         params: Params = {

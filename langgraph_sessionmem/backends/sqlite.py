@@ -19,7 +19,7 @@ from typing_extensions import override
 from langgraph_sessionmem.backends.base import Backend, Operation, T
 from langgraph_sessionmem.backends.hop import Hop
 from langgraph_sessionmem.backends.schema import check, migrate, read_version
-from langgraph_sessionmem.backends.shared_commits import Call, Shared, SharedCommits
+from langgraph_sessionmem.backends.shared_commits import Shared, SharedCommits
 from langgraph_sessionmem.backends.sql import (
     Migration,
     load_migrations,
@@ -106,11 +106,13 @@ class SqliteBackend(Backend):
 
     @override
     def run(self, operation: Operation[T]) -> T:
-        return self._commits.finish(self._enter(operation))
+        limit = TimeLimit(self._timeout_seconds)
+        return self._commits.run(lambda: self._operate(operation, limit), limit)
 
     @override
     async def arun(self, operation: Operation[T]) -> T:
-        call = self._enter(operation)
+        limit = TimeLimit(self._timeout_seconds)
+        call = self._commits.enter(lambda: self._operate(operation, limit), limit)
         try:
             return await self._hop(lambda: self._commits.finish(call))
         finally:
@@ -146,11 +148,8 @@ class SqliteBackend(Backend):
     async def aclose(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
-    def _enter(self, operation: Operation[T]) -> Call[T]:
-        limit = TimeLimit(self._timeout_seconds)
-        return self._commits.enter(
-            lambda: self._call(lambda: run_now(operation(self._ready())), limit), limit
-        )
+    def _operate(self, operation: Operation[T], limit: TimeLimit) -> T:
+        return self._call(lambda: run_now(operation(self._ready())), limit)
 
     def _call(self, call: Callable[[], T], limit: TimeLimit) -> T:
         with held(self._lock, limit):

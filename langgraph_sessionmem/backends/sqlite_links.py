@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -21,7 +22,17 @@ from langgraph_sessionmem.backends.sql import (
 SCHEMA = '"main"'
 
 _READS = ("select", "with")
+_LONGEST_PLANNED = 16
+"""Steps; longer scripts are rare, and of many shapes."""
 _NOW = "select (julianday('now') - 2440587.5) * 86400.0"
+
+
+class _Plan(NamedTuple):
+    """How a script of these queries runs; `begin` is `None` for a single read."""
+
+    queries: Sequence[str]
+    begin: str | None
+    drops: bool
 
 
 class _Transaction:
@@ -68,6 +79,7 @@ class SqliteLink(Link, Statements):
     def __init__(self, connection: sqlite3.Connection, offset: Callable[[], float]) -> None:
         self._connection, self._offset = connection, offset
         self._queries = load_queries([*QUERIES, "sqlite.sql"], SCHEMA)
+        self._plans: dict[tuple[str, ...], _Plan] = {}
         self.is_sharing = self.has_begun = self._owes_pages = False
 
     def transaction(self, begin: str) -> _Transaction:
@@ -85,13 +97,13 @@ class SqliteLink(Link, Statements):
 
     @override
     async def execute(self, script: Sequence[Step]) -> list[list[SqlRow]]:
-        queries = [self._queries[step.query] for step in script]
-        reads = all(query.startswith(_READS) for query in queries)
-        if reads and len(script) == 1:
-            return self._run(queries, script)
-        with self.transaction("begin" if reads else "begin immediate"):
-            found = self._run(queries, script)
-        if any(step.query.startswith("drop_") for step in script):
+        names = tuple([step.query for step in script])
+        plan = self._plans.get(names) or self._plan(names)
+        if plan.begin is None:
+            return self._run(plan.queries, script)
+        with self.transaction(plan.begin):
+            found = self._run(plan.queries, script)
+        if plan.drops:
             self._return_pages()
         return found
 
@@ -104,6 +116,19 @@ class SqliteLink(Link, Statements):
         found = "select 1 from sqlite_master where type = 'table' and name = :name"
         return bool(await self.statement(found, {"name": name.rpartition(".")[2]}))
 
+    def _plan(self, names: Sequence[str]) -> "_Plan":
+        queries = [self._queries[name] for name in names]
+        reads = all(query.startswith(_READS) for query in queries)
+        begin = "begin" if reads else "begin immediate"
+        plan = _Plan(
+            queries,
+            None if reads and len(names) == 1 else begin,
+            any(name.startswith("drop_") for name in names),
+        )
+        if len(names) <= _LONGEST_PLANNED:
+            self._plans[tuple(names)] = plan
+        return plan
+
     def _return_pages(self) -> None:
         """Give freed pages back to the file system, unless a caller's transaction is open."""
         self._owes_pages = self.has_begun
@@ -114,12 +139,17 @@ class SqliteLink(Link, Statements):
     def _run(self, queries: Sequence[str], script: Sequence[Step]) -> list[list[SqlRow]]:
         cursor = self._cursor()
         [now] = cursor.execute(_NOW).fetchone()
-        clock = {"now": now + self._offset()}
+        now += self._offset()
+        given: Params | None = None
+        params: Params = {}
+        found = []
         try:
-            return [
-                _step(cursor, query, {**step.params, **clock}, step.rows)
-                for query, step in zip(queries, script, strict=True)
-            ]
+            for query, step in zip(queries, script, strict=True):
+                if step.params is not given:  # most scripts have the same for all steps
+                    given = step.params
+                    params = {**given, "now": now}
+                found.append(_step(cursor, query, params, step.rows))
+            return found
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_NOTNULL:
                 raise
