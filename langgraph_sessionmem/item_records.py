@@ -11,8 +11,21 @@ layout of each database.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 Namespace: TypeAlias = tuple[str, ...]
 ItemKey: TypeAlias = tuple[Namespace, str]
+
+
+class Scope(NamedTuple):
+    """Which namespaces are meant: those under a prefix, or with `exact` the one it names.
+
+    An empty prefix is every namespace.
+    """
+
+    prefix: Namespace
+    exact: bool = False
 
 
 class ItemRow(NamedTuple):
@@ -22,7 +35,8 @@ class ItemRow(NamedTuple):
         item_id: made by the database; another one after a delete and a new put.
         value: JSON, UTF-8.
         created_at: in microseconds since the epoch (UTC), as is `updated_at`.
-        expires: whether the item has a time to live.
+        ttl_minutes: its time to live after the last access; `None` is for ever.
+        paths: what of its value it is found by; `None` is what the store says.
     """
 
     item_id: int
@@ -31,7 +45,15 @@ class ItemRow(NamedTuple):
     value: bytes
     created_at: int
     updated_at: int
-    expires: bool
+    ttl_minutes: float | None
+    paths: Sequence[str] | None
+
+
+class VersionRow(NamedTuple):
+    """A value that an item has, or had, from `updated_at` on; in microseconds."""
+
+    value: bytes
+    updated_at: int
 
 
 class CandidateRow(NamedTuple):
@@ -54,26 +76,34 @@ class CandidateRow(NamedTuple):
     asks: bool
 
 
-class PostingRow(NamedTuple):
-    """A token occurs so many times in the text of an item."""
+class PostingsRow(NamedTuple):
+    """Where a token occurs: three columns, `(n,)` int64 each, with an entry for each item.
+
+    Attributes:
+        occurrences: in the text of an item.
+        lengths: the tokens of that text.
+    """
 
     token: str
-    item_id: int
-    occurrences: int
+    item_ids: npt.NDArray[np.int64]
+    occurrences: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
 
 
 class ScopeRow(NamedTuple):
-    """The statistics of the items under a prefix that have a text.
+    """The statistics of the items of a scope that have a text.
 
     Attributes:
         items: how many they are.
         length: the tokens of all of their texts.
         frequencies: how many of them a token occurs in; without those that occur in none.
+        stamp: another number after each save or drop in the scope; expiry alone doesn't change it.
     """
 
     items: int
     length: int
     frequencies: Mapping[str, int]
+    stamp: int
 
 
 class VectorRow(NamedTuple):
@@ -97,6 +127,10 @@ class ItemPut(NamedTuple):
         tokens: how often each token occurs in its text.
         vectors: digest and vector of each embedded text.
         terms: what a filter may pre-select by; none of them is a token.
+        paths: as in `ItemRow`.
+        expected: the `updated_at` that the item must still have, 0: it must not be there.
+        times: `created_at` and `updated_at` of an item that comes from elsewhere, kept as they are.
+        versions: what such an item was before, the latest first; takes the place of what is kept.
     """
 
     namespace: Namespace
@@ -109,6 +143,10 @@ class ItemPut(NamedTuple):
     asks: bool
     vectors: Sequence[tuple[bytes, bytes]]
     terms: Sequence[str]
+    paths: Sequence[str] | None = None
+    expected: int | None = None
+    times: tuple[int, int] | None = None
+    versions: Sequence[VersionRow] = ()
 
 
 class ItemsSave(NamedTuple):
@@ -116,11 +154,13 @@ class ItemsSave(NamedTuple):
 
     Attributes:
         touched: ids of items whose time to live begins anew.
+        keeps: how many former values are kept of each item put; `None` is all.
     """
 
     puts: Sequence[ItemPut]
     drops: Sequence[ItemKey]
     touched: Sequence[int]
+    keeps: int | None = None
 
 
 class ItemCursor(NamedTuple):
@@ -132,13 +172,13 @@ class ItemCursor(NamedTuple):
 
 
 class ItemScan(NamedTuple):
-    """Which items to scan; an empty prefix is every namespace.
+    """Which items to scan.
 
     Attributes:
         terms: only items that have all of these; a database may ignore any of them.
     """
 
-    prefix: Namespace
+    scope: Scope
     terms: Sequence[str] = ()
     after: ItemCursor | None = None
     limit: int = 100
@@ -159,20 +199,24 @@ class ItemRecords(Protocol):
         """A page, the latest `updated_at` first, then by namespace and key."""
         ...
 
+    async def read_versions(self, key: ItemKey) -> list[VersionRow]:
+        """The present value of an item and its former ones, the latest first; none: no item."""
+        ...
+
     async def scan_namespaces(
         self, prefix: Namespace, after: Namespace | None, limit: int
     ) -> list[Namespace]:
         """A page of the namespaces that have an item, in order, each once."""
         ...
 
-    async def read_scope(self, prefix: Namespace, tokens: Sequence[str]) -> ScopeRow:
-        """The statistics of the items under a prefix."""
+    async def read_scope(self, scope: Scope, tokens: Sequence[str]) -> ScopeRow:
+        """The statistics of the items of a scope."""
         ...
 
     async def search_postings(
-        self, prefix: Namespace, tokens: Sequence[str], among: Sequence[int] | None
-    ) -> list[PostingRow]:
-        """Where tokens occur under a prefix, in any order; `among` keeps to items of these ids."""
+        self, scope: Scope, tokens: Sequence[str], among: Sequence[int] | None
+    ) -> list[PostingsRow]:
+        """Where tokens occur in a scope, a row for each that does; `among` keeps to these ids."""
         ...
 
     async def read_candidates(self, item_ids: Sequence[int]) -> list[CandidateRow]:
@@ -185,29 +229,30 @@ class ItemRecords(Protocol):
         """The turns up to `distance` before and after those of `item_ids`, but none of `known`."""
         ...
 
-    async def scan_embedded(self, prefix: Namespace) -> list[CandidateRow]:
-        """Every item under a prefix that has a vector, in any order."""
-        ...
-
-    async def scan_vectors(self, prefix: Namespace) -> list[VectorRow]:
-        """The vectors of all items under a prefix, in any order."""
+    async def scan_vectors(self, scope: Scope) -> list[VectorRow]:
+        """The vectors of all items of a scope, in any order; expired ones may be among them."""
         ...
 
     async def read_vectors(self, keys: Sequence[ItemKey]) -> list[VectorRow]:
         """The vectors of the named items, in any order."""
         ...
 
-    async def save_items(self, save: ItemsSave) -> None:
+    async def save_items(self, save: ItemsSave) -> bool:
         """Store, delete and renew, all or nothing, by the database's clock.
 
         What is stored already keeps its `created_at`, and its `updated_at` grows by at least a
-        microsecond; an expired item counts as absent, and is not renewed. All that found the old
-        value goes with it.
+        microsecond; the value it had is kept as a former one, if it is another. An expired item
+        counts as absent, and is not renewed. All that found the old value goes with it, and with a
+        deleted item its former values.
+
+        Returns:
+            False: an item is not as a put expects it; nothing was written. Items whose namespaces
+            differ in their first two labels may be several saves, one after the other.
         """
         ...
 
-    async def drop_items(self, prefix: Namespace) -> int:
-        """Delete every item under a prefix, with all that finds it; how many there were."""
+    async def drop_items(self, scope: Scope) -> int:
+        """Delete every item of a scope, with all that finds it; how many there were."""
         ...
 
     async def drop_expired_items(self, limit: int) -> int:

@@ -37,7 +37,6 @@ RedisClient = redis.Redis | redis.RedisCluster
 Pass = Callable[..., Awaitable[None]]
 """Lets time pass for what a face reaches: `await passes(saver, minutes=31)`."""
 
-STORE_BACKENDS = ("sqlite",)  # where there is a LongTermStore
 PG_URL = os.environ.get("SESSIONMEM_TEST_PG_URL")
 REDIS_URL = os.environ.get("SESSIONMEM_TEST_REDIS_URL")
 CLUSTER_URL = os.environ.get("SESSIONMEM_TEST_REDIS_CLUSTER_URL")
@@ -307,7 +306,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marks = metafunc.definition.iter_markers("parametrize")
     if not any("backend_name" in names for mark in marks for names in mark.args[:1]):
-        names = STORE_BACKENDS if "store" in metafunc.fixturenames else tuple(BACKENDS)
+        names = tuple(BACKENDS)
         metafunc.parametrize("backend_name", names)
 
 

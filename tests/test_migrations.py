@@ -24,13 +24,12 @@ HASHES = {
     "postgres/0001_checkpoints.sql": (
         "28a39da9221e432bc9778cb69f982518aa6e182f9044076095acf9b2fb0e63dd"
     ),
+    "postgres/0002_items.sql": "ddb98ebc2c013c1fc1b0eca2de3001e39dff260cdf607e6d8289524efe6f2d6f",
     "sqlite/0001_checkpoints.sql": (
         "1b8291d5b55e12e62e1bc4209504b41512ec151fb22212db8a8c63a3cbd3a04e"
     ),
-    "sqlite/0002_items.sql": "21d7ccc7ea9f966ad8ee3f70a4acea863cf799e826c84df61c4aa61763f0aaec",
+    "sqlite/0002_items.sql": "dd11a3822fdb7998e370b4628c227844cfe590b2652a27393477d0433bff09f1",
 }
-# `LongTermStore` runs on SQLite so far. PostgreSQL gets its tables under the same number.
-SQLITE_ONLY = {"0002_items.sql"}
 
 DIALECTS = ("sqlite", "postgres")
 on_each_dialect = pytest.mark.parametrize("backend_name", DIALECTS)
@@ -161,7 +160,7 @@ def test_migrations_are_numbered_from_one_without_a_gap(dialect: str) -> None:
 
 
 def test_a_number_stands_for_the_same_change_in_both_dialects() -> None:
-    assert names("postgres") == [name for name in names("sqlite") if name not in SQLITE_ONLY]
+    assert names("postgres") == names("sqlite")
 
 
 @on_each_dialect

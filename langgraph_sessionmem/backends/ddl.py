@@ -69,7 +69,7 @@ def _sql_text(dialect: str, schema: str, since: int) -> str:
     texts = [(folder / name).read_text("utf-8").strip() for name in names[since:]]
     parts += [text.replace("{schema}", schema) for text in texts]
     if dialect == "postgres":
-        queries = load_queries([*QUERIES, "postgres.sql"], schema)
+        queries = load_queries([*QUERIES, "postgres.sql", "postgres_items.sql"], schema)
         parts += [f"{each.text.strip()};" for each in load_functions(queries, schema).values()]
     parts.append(_fact(meta, "version", f"'{len(names)}'"))
     return "\n\n".join([*parts, "commit;"]) + "\n"

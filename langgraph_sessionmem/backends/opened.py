@@ -7,11 +7,12 @@ from langgraph_sessionmem.backends.base import Backend
 
 
 class Done:
-    """Something that is done already, and may be awaited all the same."""
+    """Something that is done already, and may be awaited all the same; it is true."""
 
-    def __await__(self) -> Generator[None, None, None]:
+    def __await__(self) -> Generator[None, None, bool]:
         """Wait for nothing."""
         yield from ()
+        return True
 
 
 class Opened:

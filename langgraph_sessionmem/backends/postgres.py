@@ -243,7 +243,7 @@ class PostgresBackend(Backend):
                 if not await link.statement(_FIND_SCHEMA, {"name": unquote_identifier(schema)}):
                     await link.statement(f"create schema {schema}", {})
                 self._mark_key = await migrate(link, migrations, schema)
-        queries = load_queries([*QUERIES, "postgres.sql"], schema)
+        queries = load_queries([*QUERIES, "postgres.sql", "postgres_items.sql"], schema)
         functions = load_functions(queries, schema)
         found = await link.functions_among(functions)
         if len(found) < len(functions) and self._setup and await link.may_create(schema):
@@ -288,5 +288,10 @@ def _refused_ddl(missing: SchemaMissing) -> Iterator[None]:
 def _mapped_errors() -> Iterator[None]:
     try:
         yield
+    except psycopg.errors.ProgramLimitExceeded as error:
+        raise InvalidArgument(
+            "An id or key is too long for PostgreSQL, whose indexes hold 2,700 bytes of one after "
+            f"compression; use a shorter one. It said: {error}"
+        ) from error
     except psycopg.Error as error:
         raise BackendUnavailable(f"PostgreSQL refused the call: {error}") from error

@@ -10,6 +10,7 @@ from langgraph_sessionmem.backends.sql import Params, Step, load_queries
 
 _ARGUMENT = re.compile(r"\bp_(\w+) (?:text|bytea|bigint|integer|double precision)(?:\[\])?[,\n]")
 _QUERY = re.compile(r"(return query )?\{(\w+)\}")
+_DOES = re.compile(r"\{does ([\w\s]+)\}\n")
 
 
 class ServerFunction(NamedTuple):
@@ -49,22 +50,27 @@ class ServerFunction(NamedTuple):
 
 
 def load_functions(queries: Mapping[str, str], schema: str) -> dict[str, ServerFunction]:
-    """The server's functions, by the query whose rows they return."""
+    """The server's functions, by the query whose rows they return.
+
+    A function runs the queries that stand in it in braces, or says first which ones it does.
+    """
     found = {}
-    for title, template in load_queries(["functions.sql"], schema).items():
+    for title, template in load_queries(["functions.sql", "item_functions.sql"], schema).items():
         parts = [part for part in _QUERY.findall(template) if part[1] in queries]
         [answers] = [name for answer, name in parts if answer]
+        does = _DOES.match(template)
+        steps = does[1].split() if does else [name for _, name in parts]
 
         def body(part: re.Match[str]) -> str:
             query = queries.get(part[2])
             return part[0] if query is None else (part[1] or "") + _body(query)
 
-        text = _QUERY.sub(body, template)
+        text = _QUERY.sub(body, _DOES.sub("", template))
         digest = blake2b(text.encode(), digest_size=6).hexdigest()
         name = f'{schema}."sessionmem_{title}_{digest}"'
         text = text.replace("{function}", name).replace("{quote}", f"$sessionmem_{digest}$")
         arguments = _ARGUMENT.findall(template)
-        found[answers] = ServerFunction(name, text, arguments, [name for _, name in parts], answers)
+        found[answers] = ServerFunction(name, text, arguments, steps, answers)
     return found
 
 

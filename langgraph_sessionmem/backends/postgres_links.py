@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg.pq import Escaping
 from psycopg.rows import tuple_row
 from typing_extensions import override
 
@@ -116,6 +117,7 @@ class BlockingLink(PostgresLink):
     ) -> None:
         super().__init__(scripts, offset_seconds)
         self._cursor = psycopg.ClientCursor(connection, row_factory=tuple_row)
+        self._escaping = Escaping(connection.pgconn)
 
     @override
     async def _send(self, text: str) -> list[list[SqlRow]]:
@@ -127,7 +129,7 @@ class BlockingLink(PostgresLink):
 
     @override
     def _quote(self, text: str) -> str:
-        return self._cursor.mogrify("%s", [text])
+        return bytes(self._escaping.escape_literal(text.encode())).decode()
 
 
 class AsyncLink(PostgresLink):
@@ -138,6 +140,7 @@ class AsyncLink(PostgresLink):
     ) -> None:
         super().__init__(scripts, offset_seconds)
         self._cursor = psycopg.AsyncClientCursor(connection, row_factory=tuple_row)
+        self._escaping = Escaping(connection.pgconn)
 
     @override
     async def _send(self, text: str) -> list[list[SqlRow]]:
@@ -149,7 +152,7 @@ class AsyncLink(PostgresLink):
 
     @override
     def _quote(self, text: str) -> str:
-        return self._cursor.mogrify("%s", [text])
+        return bytes(self._escaping.escape_literal(text.encode())).decode()
 
 
 def _has_rows(cursor: psycopg.Cursor[SqlRow] | psycopg.AsyncCursor[SqlRow]) -> bool:

@@ -9,12 +9,12 @@ import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import redis
 from typing_extensions import override
 
-from langgraph_sessionmem.backends.base import Backend, Operation, Records, T
+from langgraph_sessionmem.backends.base import Backend, Operation, T
 from langgraph_sessionmem.backends.redis_clients import Clients, GivenClient, UrlClients
 from langgraph_sessionmem.backends.redis_links import Argument, Link
 from langgraph_sessionmem.backends.redis_records import RedisRecords
@@ -189,8 +189,7 @@ class RedisBackend(Backend):
         if self._mark_key is None:
             self._mark_key = await self._prepare(link, make=self._setup)
         records = RedisRecords(link, self._prefix, self._mark_key, self.offset_seconds)
-        # Of the two products only the saver works on Redis; the store refuses before it gets here.
-        return await operation(cast("Records", records))
+        return await operation(records)
 
     async def _prepare(self, link: Link, *, make: bool) -> bytes:
         found, mark_key = await self._look(link)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import ormsgpack
 
-Value: TypeAlias = "bool | int | str | bytes | Sequence[Value] | None"
+Value: TypeAlias = "bool | int | float | str | bytes | Sequence[Value] | None"
 
 
 def pack_arguments(named: Mapping[str, Value]) -> bytes:

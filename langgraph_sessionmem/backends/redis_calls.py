@@ -32,9 +32,16 @@ class Calls:
         self, script: str, calls: Sequence[tuple[bytes, Mapping[str, Value]]]
     ) -> list[Any]:
         """What a script gives for each key with its named arguments, in order."""
+        return await self.call_each(script, [(key, named, ()) for key, named in calls])
+
+    async def call_each(
+        self, script: str, calls: Sequence[tuple[bytes, Mapping[str, Value], Sequence[bytes]]]
+    ) -> list[Any]:
+        """The same with what follows the named arguments."""
+        offset = {"offset": self._offset}
         return await self._link.call_all(
             script,
-            [([key], [pack_arguments({"offset": self._offset, **named})]) for key, named in calls],
+            [([key], [pack_arguments({**offset, **named}), *rest]) for key, named, rest in calls],
         )
 
     async def call_thread(

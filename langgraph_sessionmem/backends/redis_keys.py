@@ -45,3 +45,7 @@ class Keys:
     def buckets(self) -> Iterable[bytes]:
         """The key of the ids of each bucket."""
         return (b"%b{%02x}:ids" % (self._prefix, number) for number in range(BUCKETS))
+
+    def names(self, bucket: int) -> bytes:
+        """The key of the namespaces of a bucket."""
+        return b"%b{%02x}:names" % (self._prefix, bucket)

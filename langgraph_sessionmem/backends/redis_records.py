@@ -1,4 +1,4 @@
-"""Checkpoints in Redis or Valkey: `CheckpointRecords`, each primitive one script.
+"""All rows in Redis or Valkey; of them checkpoints, each primitive one script.
 
 The keys of all threads of a bucket share a hash tag. `docs/format.md` has the layout.
 """
@@ -9,8 +9,10 @@ from typing import Any
 from typing_extensions import override
 
 from langgraph_sessionmem.backends import redis_scans
+from langgraph_sessionmem.backends.base import Records
 from langgraph_sessionmem.backends.redis_arguments import Value
 from langgraph_sessionmem.backends.redis_calls import Calls
+from langgraph_sessionmem.backends.redis_items import RedisItems
 from langgraph_sessionmem.backends.redis_keys import Keys
 from langgraph_sessionmem.backends.redis_links import Link
 from langgraph_sessionmem.backends.redis_rows import (
@@ -30,7 +32,6 @@ from langgraph_sessionmem.backends.redis_saves import (
     prune_arguments,
     writes_arguments,
 )
-from langgraph_sessionmem.records import CheckpointRecords
 from langgraph_sessionmem.rows import (
     CheckpointRow,
     CheckpointSave,
@@ -54,8 +55,8 @@ from langgraph_sessionmem.rows import (
 )
 
 
-class RedisRecords(CheckpointRecords):
-    """Checkpoints over a link.
+class RedisRecords(RedisItems, Records):
+    """What an operation is given: checkpoints, and items, over a link.
 
     Args:
         link: where the scripts run.

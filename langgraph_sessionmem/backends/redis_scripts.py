@@ -1,4 +1,4 @@
-"""The Lua scripts: each carries what it uses of `common.lua` and `saving.lua`, and no more.
+"""The Lua scripts: each carries what it uses of `common`, `saving` and `items.lua`, and no more.
 
 A server builds all functions of a script anew in each call, so what isn't used costs time.
 """
@@ -27,7 +27,7 @@ def load_script(name: str) -> Script:
 
 
 def _load(name: str) -> Script:
-    text = _link(_read(name), [*_blocks("common"), *_blocks("saving")]).encode()
+    text = _link(_read(name), [*_blocks("common"), *_blocks("saving"), *_blocks("items")]).encode()
     return Script(text, sha1(text, usedforsecurity=False).hexdigest())
 
 

@@ -15,7 +15,7 @@ from langgraph_sessionmem.errors import InvalidArgument
 SqlRow: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
 
-QUERIES = ("saving.sql", "reading.sql", "life.sql", "items.sql")
+QUERIES = ("saving.sql", "reading.sql", "life.sql", "items.sql", "item_saving.sql")
 
 PACKAGE = "langgraph_sessionmem.backends"
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)

@@ -4,60 +4,14 @@ Forgetting costs one read of the parent, nothing else. Bounded by bytes, shared 
 threads.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
-from threading import Lock  # noqa: TID251 - it guards a dict; no thread is started or waited for
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
+from langgraph_sessionmem.bounded import Remembered
 from langgraph_sessionmem.checkpoint.channels import Known
 from langgraph_sessionmem.checkpoint.codec import Codec
 from langgraph_sessionmem.checkpoint.options import Options
 from langgraph_sessionmem.rows import CheckpointRow
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Remembered(Generic[K, V]):
-    """The most recently used entries, up to `max_cost` in all.
-
-    Args:
-        max_cost: the sum of costs that may be kept, in the unit of `put`.
-    """
-
-    def __init__(self, max_cost: int) -> None:
-        self._max_cost, self._cost = max_cost, 0
-        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: K) -> V | None:
-        """The entry, which is now the most recently used; `None` if it is forgotten."""
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None:
-                return None
-            self._entries.move_to_end(key)
-            return found[0]
-
-    def put(self, key: K, value: V, cost: int) -> None:
-        """Remember an entry, and forget the least recently used ones above `max_cost`."""
-        with self._lock:
-            self._drop(key)
-            self._entries[key] = (value, cost)
-            self._cost += cost
-            while self._cost > self._max_cost and len(self._entries) > 1:
-                self._drop(next(iter(self._entries)))
-
-    def drop(self, key: K) -> None:
-        """Forget an entry."""
-        with self._lock:
-            self._drop(key)
-
-    def _drop(self, key: K) -> None:
-        found = self._entries.pop(key, None)
-        if found is not None:
-            self._cost -= found[1]
-
 
 CheckpointKey: TypeAlias = tuple[str, str, str]
 """A thread id, a namespace and a checkpoint id."""

@@ -11,6 +11,7 @@ from langgraph_sessionmem.store import filters, values
 from langgraph_sessionmem.store.embedding import digest
 from langgraph_sessionmem.store.ops import check_ops
 from langgraph_sessionmem.store.text import asks, embedded_texts_of, texts_of, tokens
+from langgraph_sessionmem.store.writes import Expectations
 
 _POSITIONS: Final = 1 << 32
 
@@ -82,6 +83,11 @@ def with_vectors(puts: Sequence[Put], vectors: Mapping[bytes, bytes]) -> list[It
     ]
 
 
+def with_expectations(puts: Sequence[ItemPut], expected: Expectations) -> list[ItemPut]:
+    """The puts with what they expect of their items."""
+    return [put._replace(expected=expected.get((put.namespace, put.key))) for put in puts]
+
+
 def _prepare(op: PutOp, given: Mapping[str, Any], fields: Sequence[str], embeds: bool) -> Put:
     encoded = values.encode(given)
     value = values.decode(encoded)  # plain: an enum is now the text it equals
@@ -100,6 +106,7 @@ def _prepare(op: PutOp, given: Mapping[str, Any], fields: Sequence[str], embeds:
         position is not None and asks(text),
         (),
         filters.terms_of(value),
+        None if op.index is None else list(op.index or ()),
     )
     return Put(item, embedded_texts_of(value, paths) if embeds else ())
 

@@ -6,6 +6,7 @@ from langgraph.store.base import IndexConfig, TTLConfig
 
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.store.embedding import Embedder
+from langgraph_sessionmem.store.local_embedding import DIMS, LocalEmbeddings
 from langgraph_sessionmem.store.ops import check_minutes, check_paths
 from langgraph_sessionmem.store.text import WHOLE_VALUE
 
@@ -26,6 +27,8 @@ def read_index(index: IndexConfig | None) -> tuple[Embedder | None, Sequence[str
     check_paths('index["fields"]', fields)
     if "embed" not in index:
         return None, tuple(fields)
+    if index["embed"] == "local":
+        return Embedder(LocalEmbeddings(), index.get("dims", DIMS)), tuple(fields)
     return Embedder(index["embed"], index.get("dims")), tuple(fields)
 
 
@@ -46,3 +49,16 @@ def read_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:
         if not isinstance(ttl.get(name, True), bool):
             raise InvalidArgument(f'ttl["{name}"] = {ttl.get(name)!r}: give True or False.')
     return ttl
+
+
+def read_history(history: object) -> int | None:
+    """How many former values of an item are kept.
+
+    Raises:
+        InvalidArgument: it is neither None nor a whole number, 0 or more.
+    """
+    if history is None:
+        return None
+    if not isinstance(history, int) or isinstance(history, bool) or history < 0:
+        raise InvalidArgument(f"history={history!r}: give a whole number, 0 or more, or None.")
+    return history

@@ -3,17 +3,15 @@
 Vectors are stored at length 1, so that a similarity is one product.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from langgraph.store.base import ensure_embeddings
 
 from langgraph_sessionmem.errors import InvalidArgument
-from langgraph_sessionmem.item_records import CandidateRow, VectorRow
-from langgraph_sessionmem.store.ranking import Scored
+from langgraph_sessionmem.item_records import VectorRow
 
 _DTYPE: Final = "<f4"
 
@@ -45,6 +43,11 @@ class Embedder:
         if not texts:
             return {}
         return self._by_digest(texts, await self._model.aembed_documents(list(texts)))
+
+    def suits(self, query: str) -> bool:
+        """Whether the model says that it is good for a question; most say nothing, and are."""
+        asked = getattr(self._model, "suits", None)
+        return asked is None or bool(asked(query))
 
     def embed_query(self, query: str) -> bytes:
         """The vector of a question."""
@@ -81,32 +84,3 @@ class Embedder:
 def digest(text: str) -> bytes:
     """16 bytes that know a text again."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def similar(
-    query: bytes, vectors: Sequence[VectorRow], candidates: Sequence[CandidateRow]
-) -> list[Scored]:
-    """How near each candidate is to a query: the cosine of its nearest vector.
-
-    Args:
-        query: `(dims,)` float32, of length 1.
-        vectors: those of another length come from another model and are left out.
-        candidates: what the vectors belong to.
-
-    Returns:
-        The candidates that have a vector, without order; scores in -1…1.
-    """
-    rows = [row for row in vectors if len(row.vector) == len(query)]
-    if not rows:
-        return []
-    matrix: npt.NDArray[np.float32] = np.frombuffer(
-        b"".join(row.vector for row in rows), dtype=_DTYPE
-    ).reshape(len(rows), -1)
-    nearest: dict[int, float] = {}
-    cosines = (matrix @ np.frombuffer(query, dtype=_DTYPE)).tolist()
-    for row, cosine in zip(rows, cosines, strict=True):
-        nearest[row.item_id] = max(nearest.get(row.item_id, -1.0), cosine)
-    by_id: Mapping[int, CandidateRow] = {item.item_id: item for item in candidates}
-    return [
-        Scored(by_id[item_id], cosine) for item_id, cosine in nearest.items() if item_id in by_id
-    ]

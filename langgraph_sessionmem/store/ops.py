@@ -54,6 +54,18 @@ def check_namespace(namespace: object) -> None:
             )
 
 
+def check_key(key: object) -> None:
+    """Refuse what is no key.
+
+    Raises:
+        InvalidArgument: it is no text, or none that a database can hold.
+    """
+    if not isinstance(key, str):
+        raise InvalidArgument(f"key={key!r}: a key is a text; use str(key).")
+    if not _is_text(key):
+        raise InvalidArgument(f"key={key!r} has a lone surrogate; remove it.")
+
+
 def check_minutes(name: str, minutes: object) -> None:
     """Refuse what is no time to live.
 
@@ -81,7 +93,7 @@ def check_paths(name: str, paths: object) -> None:
 def _check_op(op: object) -> None:
     if isinstance(op, GetOp):
         check_namespace(op.namespace)
-        _check_key(op.key)
+        check_key(op.key)
     elif isinstance(op, PutOp):
         _check_put(op)
     elif isinstance(op, SearchOp):
@@ -99,7 +111,7 @@ def _check_op(op: object) -> None:
 
 def _check_put(op: PutOp) -> None:
     check_namespace(op.namespace)
-    _check_key(op.key)
+    check_key(op.key)
     if op.value is None:
         return
     if not op.namespace:
@@ -123,13 +135,6 @@ def _check_listing(op: ListNamespacesOp) -> None:
     _check_page(op.limit, op.offset)
     if op.max_depth is not None and not (_is_whole(op.max_depth) and op.max_depth >= 1):
         raise InvalidArgument(f"max_depth={op.max_depth!r}: give at least 1, or None.")
-
-
-def _check_key(key: object) -> None:
-    if not isinstance(key, str):
-        raise InvalidArgument(f"key={key!r}: a key is a text; use str(key).")
-    if not _is_text(key):
-        raise InvalidArgument(f"key={key!r} has a lone surrogate; remove it.")
 
 
 def _check_page(limit: object, offset: object) -> None:

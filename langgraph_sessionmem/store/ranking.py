@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from langgraph_sessionmem.item_records import CandidateRow, Namespace, PostingRow, ScopeRow
+from langgraph_sessionmem.item_records import CandidateRow, Namespace, PostingsRow, ScopeRow
 
 ENOUGH_ITEMS: Final = 1_000
 """So many items in which the rarest tokens occur are enough to choose from."""
@@ -54,7 +54,7 @@ class Weights:
     answer: float = 0.8
     asking: float = 0.2
     session: float = 0.3
-    dense: float = 0.35
+    dense: float = 0.3
 
 
 DEFAULT_WEIGHTS: Final = Weights()
@@ -65,6 +65,22 @@ class Scored(NamedTuple):
 
     item: CandidateRow
     score: float
+
+
+class Shares(NamedTuple):
+    """What the score of an item is the sum of.
+
+    Attributes:
+        words: the query's words in its own text.
+        surroundings: the same words in what was said around it.
+        session: how well the best turn of its session fits.
+        meaning: how near its text is to the query in meaning.
+    """
+
+    words: float
+    surroundings: float
+    session: float
+    meaning: float
 
 
 def rarest(scope: ScopeRow, tokens: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -84,9 +100,33 @@ def rarest(scope: ScopeRow, tokens: Sequence[str]) -> tuple[list[str], list[str]
     return known, []
 
 
+def foremost(
+    scope: ScopeRow,
+    postings: Sequence[PostingsRow],
+    limit: int,
+    weights: Weights = DEFAULT_WEIGHTS,
+) -> list[int]:
+    """The ids of the items whose own words fit best, in no order; more than `limit` if some tie."""
+    if not postings:
+        return []
+    item_ids, places = np.unique(
+        np.concatenate([row.item_ids for row in postings]), return_inverse=True
+    )
+    if len(item_ids) > limit:
+        ends = np.cumsum([len(row.item_ids) for row in postings])[:-1]
+        own = zip(postings, np.split(places.reshape(-1), ends), strict=True)
+        scores = np.zeros(len(item_ids))
+        # In the order of tokens, so that sums are the same whatever the database's order.
+        for row, at in sorted(own, key=lambda one: one[0].token):
+            scores[at] += _weight(scope, row.token, row.occurrences, row.lengths, weights)
+        item_ids = item_ids[scores >= np.partition(scores, -limit)[-limit]]
+    found: list[int] = item_ids.tolist()
+    return found
+
+
 def best(
     scope: ScopeRow,
-    postings: Sequence[PostingRow],
+    postings: Sequence[PostingsRow],
     candidates: Sequence[CandidateRow],
     limit: int,
     weights: Weights = DEFAULT_WEIGHTS,
@@ -99,7 +139,7 @@ def best(
 
 def rank(
     scope: ScopeRow,
-    postings: Sequence[PostingRow],
+    postings: Sequence[PostingsRow],
     candidates: Sequence[CandidateRow],
     weights: Weights = DEFAULT_WEIGHTS,
 ) -> list[Scored]:
@@ -116,57 +156,113 @@ def rank(
     """
     items = _in_key_order(candidates)
     said = _token_weights(scope, postings, items, weights)
-    return _best_first(items, _with_surroundings(said, items, weights))
+    return _best_first(items, sum(_legs(said, items, weights), start=np.zeros(len(items))))
 
 
 def fuse(
-    lexical: Sequence[Scored], dense: Sequence[Scored], weights: Weights = DEFAULT_WEIGHTS
+    lexical: Sequence[Scored],
+    dense: Sequence[Scored],
+    lowest: float,
+    weights: Weights = DEFAULT_WEIGHTS,
 ) -> list[Scored]:
     """Mix two legs: each stretched to 0…1, then added by weight.
 
     Args:
         lexical: from `rank`; its zero is no match at all, so only its best is moved, to 1.
-        dense: similarities; their zero means nothing, so the worst is moved to 0, the best to 1.
+        dense: the nearest items; their zero means nothing, so the best is moved to 1.
+        lowest: the similarity of the farthest item of all, which is moved to 0.
         weights: `dense` is the share of the dense leg.
 
     Returns:
         Each item of either leg, in the order of `rank`; scores in 0…1.
     """
-    highest = max((scored.score for scored in lexical), default=0.0)
-    nearest = max((scored.score for scored in dense), default=0.0)
-    spread = nearest - min((scored.score for scored in dense), default=0.0)
-    scores: dict[int, float] = {}
+    meanings = _meanings(dense, lowest, weights)
+    scale = _scale(lexical, weights)
+    scores = dict(meanings)
     for item, score in lexical:
-        scores[item.item_id] = (1 - weights.dense) * score / highest
-    for item, score in dense:
-        share = 1 - (nearest - score) / spread if spread > 0 else 1.0
-        scores[item.item_id] = scores.get(item.item_id, 0.0) + weights.dense * share
+        scores[item.item_id] = scores.get(item.item_id, 0.0) + scale * score
     by_id = {scored.item.item_id: scored.item for scored in (*lexical, *dense)}
     items = _in_key_order(by_id.values())
     mixed = np.array([scores[item.item_id] for item in items])
     return _best_first(items, mixed, above=-1.0)
 
 
+def explain(
+    scope: ScopeRow,
+    postings: Sequence[PostingsRow],
+    candidates: Sequence[CandidateRow],
+    dense: Sequence[Scored] | None,
+    lowest: float,
+    weights: Weights = DEFAULT_WEIGHTS,
+) -> dict[int, Shares]:
+    """The shares of the score that `rank`, or with a dense leg `fuse`, gives; by item id."""
+    items = _in_key_order(candidates)
+    legs = _legs(_token_weights(scope, postings, items, weights), items, weights)
+    lexical = _best_first(items, sum(legs, start=np.zeros(len(items))))
+    scale = 1.0 if dense is None else _scale(lexical, weights)
+    meanings = _meanings(dense or (), lowest, weights)
+    found = {
+        item.item_id: Shares(words, around, session, meanings.get(item.item_id, 0.0))
+        for item, (words, around, session) in zip(
+            items, (scale * np.array(legs)).T.tolist(), strict=True
+        )
+    }
+    unsaid = {item_id: Shares(0.0, 0.0, 0.0, share) for item_id, share in meanings.items()}
+    return unsaid | found
+
+
+def _scale(lexical: Sequence[Scored], weights: Weights) -> float:
+    """What lexical scores are multiplied by so that they fill their share."""
+    highest = max((scored.score for scored in lexical), default=0.0)
+    return (1 - weights.dense) / highest if highest else 0.0
+
+
+def _meanings(dense: Sequence[Scored], lowest: float, weights: Weights) -> dict[int, float]:
+    nearest = max((scored.score for scored in dense), default=0.0)
+    spread = nearest - lowest
+    return {
+        item.item_id: weights.dense * (1 - (nearest - score) / spread if spread > 0 else 1.0)
+        for item, score in dense
+    }
+
+
 def _token_weights(
     scope: ScopeRow,
-    postings: Sequence[PostingRow],
+    postings: Sequence[PostingsRow],
     items: Sequence[CandidateRow],
     weights: Weights,
 ) -> _Floats:
     """`(tokens, items + 1)`: what each token adds to each item; the last column stays 0."""
-    tokens = {token: row for row, token in enumerate(sorted({row.token for row in postings}))}
-    column_of = {item.item_id: column for column, item in enumerate(items)}
-    counts = np.zeros((len(tokens), len(items) + 1))
-    for token, item_id, count in postings:
-        column = column_of.get(item_id)
-        if column is not None:
-            counts[tokens[token], column] = count
-    lengths = np.array([*(item.length for item in items), 0], dtype=np.float64)
+    in_order = sorted(postings, key=attrgetter("token"))
+    item_ids = np.array([item.item_id for item in items], dtype=np.int64)
+    lengths = np.array([item.length for item in items], dtype=np.float64)
+    weighted = np.zeros((len(in_order), len(items) + 1))
+    if not items:
+        return weighted
+    order = np.argsort(item_ids)
+    for line, row in enumerate(in_order):
+        places = np.searchsorted(item_ids, row.item_ids, sorter=order).clip(max=len(items) - 1)
+        columns = order[places]
+        there = item_ids[columns] == row.item_ids
+        columns, counts = columns[there], row.occurrences[there]
+        weighted[line, columns] = _weight(scope, row.token, counts, lengths[columns], weights)
+    return weighted
+
+
+def _weight(
+    scope: ScopeRow,
+    token: str,
+    occurrences: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64] | _Floats,
+    weights: Weights,
+) -> _Floats:
+    """What a token adds to texts in which it occurs so often."""
     usual = scope.length / scope.items if scope.length else 1.0
     held_back = weights.k1 * (1 - weights.b + weights.b * lengths / usual)
-    rarity = np.array([_rarity(scope, token) for token in tokens])
-    weighted: _Floats = rarity[:, None] * counts * (weights.k1 + 1) / (counts + held_back)
-    return weighted
+    weight: _Floats = (
+        _rarity(scope, token) * occurrences * (weights.k1 + 1) / (occurrences + held_back)
+    )
+    return weight
 
 
 def _rarity(scope: ScopeRow, token: str) -> float:
@@ -174,7 +270,10 @@ def _rarity(scope: ScopeRow, token: str) -> float:
     return math.log1p((scope.items - frequency + 0.5) / (frequency + 0.5))
 
 
-def _with_surroundings(said: _Floats, items: Sequence[CandidateRow], weights: Weights) -> _Floats:
+def _legs(
+    said: _Floats, items: Sequence[CandidateRow], weights: Weights
+) -> tuple[_Floats, _Floats, _Floats]:
+    """`(items,)` each: what an item's own words, those around it, and its session add."""
     own = said.sum(axis=0)
     asks = np.array([*(item.asks and item.position is not None for item in items), False])
     at_position = _Positions(items)
@@ -186,9 +285,10 @@ def _with_surroundings(said: _Floats, items: Sequence[CandidateRow], weights: We
         if distance == 1:
             answered = said[:, before] * asks[before]
             heard[:, :-1] = np.maximum(heard[:, :-1], weights.answer * answered)
-    scores = heard.sum(axis=0)[:-1] + weights.session * _best_of_session(own, items)
-    result: _Floats = scores * (1 - weights.asking * asks[:-1])
-    return result
+    kept = 1 - weights.asking * asks[:-1]
+    around = (heard.sum(axis=0) - own)[:-1]
+    session = weights.session * _best_of_session(own, items)
+    return own[:-1] * kept, around * kept, session * kept
 
 
 def _best_of_session(own: _Floats, items: Sequence[CandidateRow]) -> _Floats:

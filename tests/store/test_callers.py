@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict
 
 import pytest
-from conftest import STORE_BACKENDS, Database
+from conftest import Database
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import GetOp, PutOp
@@ -15,7 +15,6 @@ from langgraph_sessionmem import LongTermStore
 from langgraph_sessionmem.errors import InvalidFilter
 
 NS = ("users", "u1")
-pytestmark = pytest.mark.parametrize("backend_name", STORE_BACKENDS)
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """Expiry: in minutes since the last access, by the database's clock, and gone at once."""
 
+import asyncio
+
 import pytest
-from conftest import STORE_BACKENDS, Clock, Database, Face
+from conftest import Clock, Database, Face
 from langgraph.store.base import PutOp
 
+from langgraph_sessionmem.errors import InvalidArgument
+
 NS = ("users", "u1")
-on_store_backends = pytest.mark.parametrize("backend_name", STORE_BACKENDS)
 
 
 async def test_an_item_is_gone_at_its_expiry_everywhere(store: Face, clock: Clock) -> None:
@@ -110,7 +113,6 @@ async def test_sweeping_leaves_the_living_alone(store: Face, clock: Clock) -> No
     assert [item.key for item in await store("search", NS, query="tea")] == ["stays"]
 
 
-@on_store_backends
 async def test_the_default_holds_unless_a_put_says_otherwise(
     database: Database, clock: Clock
 ) -> None:
@@ -125,7 +127,6 @@ async def test_the_default_holds_unless_a_put_says_otherwise(
     assert {item.key for item in await store.asearch(NS)} == {"never", "raw"}
 
 
-@on_store_backends
 async def test_renewal_by_reading_can_be_switched_off(database: Database, clock: Clock) -> None:
     store = database.open_store(ttl={"refresh_on_read": False})
     store.put(NS, "k", {}, ttl=10)
@@ -139,10 +140,26 @@ async def test_renewal_by_reading_can_be_switched_off(database: Database, clock:
 
 
 @pytest.mark.parametrize("backend_name", ["sqlite"])
-async def test_puts_sweep_when_the_interval_is_over(database: Database, clock: Clock) -> None:
-    store = database.open_store(ttl={"sweep_interval_minutes": 1e-9})
+@pytest.mark.parametrize("by_name", [False, True], ids=["by_option", "by_langgraphs_name"])
+async def test_what_has_expired_is_deleted_in_the_background(
+    database: Database, clock: Clock, by_name: bool
+) -> None:
+    often = {"sweep_interval_minutes": 1 / 60_000}
+    store = database.open_store(ttl=None if by_name else often)
+    if by_name:
+        assert await store.start_ttl_sweeper(1 / 60_000)
     store.put(NS, "old", {}, ttl=1)
+    store.put(NS, "new", {})
     clock.advance(minutes=2)
-    await store.aput(NS, "new", {})
-    [(count,)] = store.backend._connection.execute("select count(*) from sessionmem_items")
-    assert count == 1
+    look = store.backend._connection
+    async with asyncio.timeout(20):
+        while look.execute("select count(*) from sessionmem_items").fetchone() != (1,):
+            await asyncio.sleep(0)
+    assert await store.stop_ttl_sweeper()
+    assert store.stop_ttl_sweeper()
+    assert await store.sweep_ttl() == store.sweep_ttl() == 0
+
+
+async def test_the_time_between_sweeps_must_be_one(database: Database) -> None:
+    with pytest.raises(InvalidArgument, match="sweep_interval_minutes"):
+        database.open_store().start_ttl_sweeper(0)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from conftest import STORE_BACKENDS, Database, Face
+from conftest import Database, Face
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import (
@@ -30,7 +30,6 @@ from langgraph_sessionmem.errors import (
 )
 
 NS = ("users", "u1")
-on_store_backends = pytest.mark.parametrize("backend_name", STORE_BACKENDS)
 
 
 async def test_what_was_put_is_there_and_equal(store: Face) -> None:
@@ -284,7 +283,6 @@ async def test_keys_are_opaque_and_exact(store: Face) -> None:
     assert sorted(item.key for item in left) == sorted(KEYS[1::2])
 
 
-@on_store_backends
 async def test_items_outlive_the_store_that_put_them(database: Database) -> None:
     with database.open_store() as store:
         store.put(NS, "k", {"n": 1})
@@ -292,7 +290,6 @@ async def test_items_outlive_the_store_that_put_them(database: Database) -> None
         assert (await store.aget(NS, "k")).value == {"n": 1}
 
 
-@on_store_backends
 async def test_without_setup_missing_tables_are_an_error(database: Database) -> None:
     store = database.open_store(setup=False)
     with pytest.raises(SchemaMissing):
@@ -305,7 +302,6 @@ async def test_without_setup_missing_tables_are_an_error(database: Database) -> 
     ("url", "error"),
     [
         ("mysql://host/db", UnknownScheme),
-        ("redis://host", InvalidArgument),
         ("nonsense", InvalidArgument),
     ],
 )

@@ -4,15 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_sessionmem.item_records import CandidateRow, PostingRow, ScopeRow
+from langgraph_sessionmem.item_records import CandidateRow, PostingsRow, ScopeRow
 from langgraph_sessionmem.store.ranking import (
     DEFAULT_WEIGHTS,
     Scored,
     best,
+    explain,
+    foremost,
     fuse,
     rank,
     rarest,
@@ -36,16 +39,21 @@ def turns(texts: Sequence[str], session: str | None = None) -> list[CandidateRow
 def scope_of(texts: Sequence[str]) -> ScopeRow:
     words = [text.replace("?", " ?").split() for text in texts]
     frequencies = Counter(token for text in words for token in set(text))
-    return ScopeRow(len(texts), sum(map(len, words)), frequencies)
+    return ScopeRow(len(texts), sum(map(len, words)), frequencies, 1)
 
 
-def postings_of(texts: Sequence[str], query: str) -> list[PostingRow]:
-    return [
-        PostingRow(token, item_id, count)
-        for item_id, text in enumerate(texts)
-        for token, count in Counter(text.replace("?", " ?").split()).items()
-        if token in query.split()
-    ]
+def postings_of(texts: Sequence[str], query: str) -> list[PostingsRow]:
+    counts = [Counter(text.replace("?", " ?").split()) for text in texts]
+    rows = []
+    for token in dict.fromkeys(query.split()):
+        columns = [
+            (place, count[token], count.total())
+            for place, count in enumerate(counts)
+            if count[token]
+        ]
+        if columns:
+            rows.append(PostingsRow(token, *np.array(columns, dtype=np.int64).T))
+    return rows
 
 
 def found(texts: Sequence[str], query: str, rows: Sequence[CandidateRow] = ()) -> list[int]:
@@ -74,7 +82,7 @@ def test_a_score_is_that_of_bm25() -> None:
 def test_what_has_no_word_of_the_query_is_not_found() -> None:
     assert found(["tea", "coffee"], "tea") == [0]
     assert found(["tea", "coffee"], "milk") == []
-    assert rank(ScopeRow(0, 0, {}), [], []) == []
+    assert rank(ScopeRow(0, 0, {}, 0), [], []) == []
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
@@ -159,7 +167,7 @@ def test_what_is_outside_the_candidates_changes_nothing(
     rows = turns(texts)
     scope, postings = scope_of(texts), postings_of(texts, "tea rum")
     elsewhere = [
-        row._replace(item_id=row.item_id + 1_000) for row in postings_of(others, "tea rum")
+        row._replace(item_ids=row.item_ids + 1_000) for row in postings_of(others, "tea rum")
     ]
     assert rank(scope, postings + elsewhere, rows) == rank(scope, postings, rows)
 
@@ -173,15 +181,27 @@ def test_the_best_by_their_own_words_are_the_first_of_the_plain_ranking(
     assert best(scope, postings, rows, limit) == rank(scope, postings, rows, PLAIN)[:limit]
 
 
+@given(TEXTS, st.integers(1, 5))
+def test_the_foremost_are_the_best_by_their_own_words_and_those_that_tie_with_them(
+    texts: list[str], limit: int
+) -> None:
+    rows = [item(place, text) for place, text in enumerate(texts)]
+    scope, postings = scope_of(texts), postings_of(texts, "tea rum cup")
+    ranked = rank(scope, postings, rows, PLAIN)
+    last = ranked[:limit][-1].score if ranked else 0.0
+    expected = [one.item.item_id for one in ranked if one.score >= last]
+    assert sorted(foremost(scope, postings, limit)) == sorted(expected)
+
+
 def test_the_rarest_tokens_choose_until_there_are_items_enough() -> None:
-    scope = ScopeRow(5_000, 50_000, {"a": 4_000, "b": 3, "c": 997, "d": 990})
+    scope = ScopeRow(5_000, 50_000, {"a": 4_000, "b": 3, "c": 997, "d": 990}, 1)
     assert rarest(scope, ["a", "b", "c", "d", "unknown"]) == (["b", "d", "c"], ["a"])
     assert rarest(scope, ["a"]) == (["a"], [])
     assert rarest(scope, ["unknown"]) == ([], [])
 
 
 def test_of_a_very_long_query_the_rarest_tokens_are_looked_up() -> None:
-    scope = ScopeRow(500, 5_000, {f"{n:03}": n + 1 for n in range(200)})
+    scope = ScopeRow(500, 5_000, {f"{n:03}": n + 1 for n in range(200)}, 1)
     choosing, ordering = rarest(scope, sorted(scope.frequencies, reverse=True))
     assert choosing + ordering == [f"{n:03}" for n in range(64)]
 
@@ -190,22 +210,46 @@ def test_fusion_lets_the_lexical_leg_lead() -> None:
     one, two, three = (item(place, "x") for place in range(3))
     lexical = [Scored(one, 8.0), Scored(two, 4.0)]
     dense = [Scored(three, 0.9), Scored(two, 0.8), Scored(one, 0.5)]
-    fused = fuse(lexical, dense)
+    fused = fuse(lexical, dense, 0.5)
     assert [scored.item.item_id for scored in fused] == [0, 1, 2]
-    assert [scored.score for scored in fused] == pytest.approx(
-        [0.65, 0.65 * 0.5 + 0.35 * 0.75, 0.35]
-    )
+    assert [scored.score for scored in fused] == pytest.approx([0.7, 0.7 * 0.5 + 0.3 * 0.75, 0.3])
+
+
+def test_fusion_of_the_nearest_alone_gives_them_the_scores_that_they_have_among_all() -> None:
+    rows = [item(place, "x") for place in range(4)]
+    lexical = [Scored(rows[0], 8.0), Scored(rows[1], 4.0)]
+    dense = [Scored(row, 0.9 - 0.2 * place) for place, row in enumerate(rows)]
+    among_all = {one.item.item_id: one.score for one in fuse(lexical, dense, dense[-1].score)}
+    for one in fuse(lexical, dense[:2], dense[-1].score):
+        assert one.score == among_all[one.item.item_id]
 
 
 def test_fusion_without_lexical_matches_is_the_order_of_the_similarities() -> None:
     rows = [item(place, "x") for place in range(3)]
     dense = [Scored(rows[2], 0.2), Scored(rows[0], 0.1), Scored(rows[1], -0.5)]
-    assert [scored.item.item_id for scored in fuse([], dense)] == [2, 0, 1]
-    assert fuse([], []) == []
+    assert [scored.item.item_id for scored in fuse([], dense, -0.5)] == [2, 0, 1]
+    assert fuse([], [], 0.0) == []
 
 
 def test_fusion_of_equal_similarities_keeps_the_lexical_order() -> None:
     rows = [item(place, "x") for place in range(2)]
     lexical = [Scored(rows[1], 2.0), Scored(rows[0], 1.0)]
-    fused = fuse(lexical, [Scored(row, 0.4) for row in rows])
+    fused = fuse(lexical, [Scored(row, 0.4) for row in rows], 0.4)
     assert [scored.item.item_id for scored in fused] == [1, 0]
+
+
+@given(st.lists(st.sampled_from(["tea", "tea?", "milk", "tea milk"]), max_size=8), st.data())
+def test_the_shares_of_an_explanation_are_what_the_score_is_the_sum_of(
+    texts: list[str], data: st.DataObject
+) -> None:
+    candidates = turns(texts, session="1")
+    scope, postings = scope_of(texts), postings_of(texts, "tea milk")
+    near = data.draw(st.none() | st.lists(st.floats(-1, 1), min_size=len(texts)))
+    dense = None if near is None else list(map(Scored, candidates, near))
+    lowest = min(near or [0.0])
+    scored = rank(scope, postings, candidates)
+    if dense is not None:
+        scored = fuse(scored, dense, lowest)
+    shares = explain(scope, postings, candidates, dense, lowest)
+    for one in scored:
+        assert sum(shares[one.item.item_id]) == pytest.approx(one.score)

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
-from conftest import STORE_BACKENDS, Database, Face
+from conftest import Database, Face
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import PutOp
@@ -14,7 +14,6 @@ from langgraph_sessionmem import LongTermStore
 from langgraph_sessionmem.store import filters
 
 NS = ("users", "u1")
-on_store_backends = pytest.mark.parametrize("backend_name", STORE_BACKENDS)
 
 
 async def put_texts(store: Face, *texts: str, namespace: tuple[str, ...] = NS) -> None:
@@ -222,7 +221,6 @@ async def test_index_false_takes_an_item_out_of_the_search(store: Face) -> None:
     assert await store("search", NS, query="tea") == []
 
 
-@on_store_backends
 async def test_the_fields_of_the_store_are_what_is_found(database: Database) -> None:
     store = database.open_store(index={"fields": ["text"]})
     store.put(NS, "k", {"text": "tea", "secret": "cipher"})

@@ -1,0 +1,1 @@
+"""How well, and how fast, search finds what is asked for."""
