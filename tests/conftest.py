@@ -9,6 +9,7 @@ servers to use instead. What can neither be reached nor started is skipped with 
 `CI` is set it fails.
 """
 
+import asyncio
 import contextlib
 import importlib
 import inspect
@@ -17,6 +18,7 @@ import secrets
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -298,6 +300,14 @@ class Face:
         if isinstance(result, AsyncIterator):
             return [element async for element in result]
         return list(result) if isinstance(result, Iterator) else result
+
+
+async def until(done: Callable[[], object]) -> None:
+    """Wait for another thread or task, which needs a moment."""
+    ends = time.monotonic() + 10
+    while not done():
+        assert time.monotonic() < ends, "it never happened"
+        await asyncio.sleep(0.002)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -7,7 +7,6 @@ import logging
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +17,7 @@ import psycopg_pool
 import pytest
 import redis
 import redis.asyncio
-from conftest import Clock, Database, Face
+from conftest import Clock, Database, Face, until
 from servers import Redis, valkey_binary
 from threads import Thread, place, remains, stored, values_of
 
@@ -29,14 +28,6 @@ from langgraph_sessionmem.errors import InvalidArgument, ThreadDamaged
 HALF_HOUR = TTL(idle=timedelta(minutes=30))
 KEEP = TTL(idle=timedelta(minutes=30), strategy="keep_latest")
 OFTEN, SELDOM = timedelta(milliseconds=2), timedelta(days=1)
-
-
-async def until(done: Callable[[], object]) -> None:
-    """Wait for another thread or task, which needs a moment."""
-    ends = time.monotonic() + 10
-    while not done():
-        assert time.monotonic() < ends, "it never happened"
-        await asyncio.sleep(0.002)
 
 
 def sweepers() -> list[threading.Thread]:

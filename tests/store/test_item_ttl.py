@@ -1,9 +1,7 @@
 """Expiry: in minutes since the last access, by the database's clock, and gone at once."""
 
-import asyncio
-
 import pytest
-from conftest import Clock, Database, Face
+from conftest import Clock, Database, Face, until
 from langgraph.store.base import PutOp
 
 from langgraph_sessionmem.errors import InvalidArgument
@@ -152,9 +150,8 @@ async def test_what_has_expired_is_deleted_in_the_background(
     store.put(NS, "new", {})
     clock.advance(minutes=2)
     look = store.backend._connection
-    async with asyncio.timeout(20):
-        while look.execute("select count(*) from sessionmem_items").fetchone() != (1,):
-            await asyncio.sleep(0)
+    count = "select count(*) from sessionmem_items"
+    await until(lambda: look.execute(count).fetchone() == (1,))
     assert await store.stop_ttl_sweeper()
     assert store.stop_ttl_sweeper()
     assert await store.sweep_ttl() == store.sweep_ttl() == 0
