@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from langgraph_sessionmem.errors import SessionMemoryError
     from langgraph_sessionmem.expiry import TTL
     from langgraph_sessionmem.store.store import LongTermStore
+    from langgraph_sessionmem.store.writes import ABSENT, ItemWrite
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ABSENT",
     "TTL",
     "CompactedState",
     "Compactor",
+    "ItemWrite",
     "Ledger",
     "LongTermStore",
     "SessionMemoryError",
@@ -28,9 +31,11 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "ABSENT": "store.writes",
     "TTL": "expiry",
     "CompactedState": "compaction.record",
     "Compactor": "compaction.compactor",
+    "ItemWrite": "store.writes",
     "Ledger": "compaction.ledger",
     "LongTermStore": "store.store",
     "SessionMemoryError": "errors",

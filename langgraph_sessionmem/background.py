@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
 
+from langgraph_sessionmem.errors import InvalidArgument
+
 T = TypeVar("T")
 
 _LOG = logging.getLogger("langgraph_sessionmem")
@@ -184,6 +186,29 @@ class RecurringTask(Recurring):
     async def round(self) -> None:
         """Do the work once."""
         await self._work()
+
+
+def start_sweeping(
+    every_seconds: float,
+    sweep: Callable[[Stopping], object],
+    asweep: Callable[[], Awaitable[object]],
+    *,
+    is_async_only: bool,
+) -> Recurring:
+    """Sweep again and again: in a thread, or what serves async callers only in the running loop.
+
+    Raises:
+        InvalidArgument: it serves async callers only, and no event loop is running.
+    """
+    if not is_async_only:
+        return RecurringThread("sweeping", every_seconds, sweep)
+    try:
+        return RecurringTask("sweeping", every_seconds, asweep)
+    except RuntimeError as error:
+        raise InvalidArgument(
+            "Sweeping in the background with an async client, connection or pool needs the event "
+            "loop it belongs to: start it inside that loop, or give a connection string."
+        ) from error
 
 
 class _Reports:

@@ -28,6 +28,24 @@ cross join json_each(i.tokens) t
   where saved_at < cast(:now * 1000000 as bigint) + 1000000
 )
 
+-- part: later
+max(excluded.updated_at, sessionmem_items.updated_at + 1)
+
+-- part: replaced
+-- What an item becomes that is put again.
+updated_at = {later},
+since = case when sessionmem_items.value = excluded.value then sessionmem_items.since
+  else {later} end,
+ttl_minutes = excluded.ttl_minutes,
+expires_at = excluded.expires_at,
+length = excluded.length,
+position = excluded.position,
+session = excluded.session,
+asks = excluded.asks,
+paths = excluded.paths,
+tokens = excluded.tokens,
+value = excluded.value
+
 -- name: hold_namespaces
 -- A namespace may be new, and be empty at the end.
 insert into {schema}.sessionmem_namespaces (namespace, texts, length, stamp, saved_at)
@@ -92,18 +110,7 @@ select n.ns, :key, coalesce(:created_at, n.saved_at - :before),
   :position, :session, :asks, :paths, :tokens, :body
 from {schema}.sessionmem_namespaces n where n.namespace = :namespace and n.stamp = :stamp
 on conflict (ns, key) do update set
-  updated_at = max(excluded.updated_at, sessionmem_items.updated_at + 1),
-  since = case when sessionmem_items.value = excluded.value then sessionmem_items.since
-    else max(excluded.updated_at, sessionmem_items.updated_at + 1) end,
-  ttl_minutes = excluded.ttl_minutes,
-  expires_at = excluded.expires_at,
-  length = excluded.length,
-  position = excluded.position,
-  session = excluded.session,
-  asks = excluded.asks,
-  paths = excluded.paths,
-  tokens = excluded.tokens,
-  value = excluded.value
+  {replaced}
 
 -- name: save_version
 -- What an item was, where it comes from.

@@ -55,6 +55,9 @@ cross join lateral (select i.item_id, i.updated_at, i.key {newest_of}) p
 ) p
 where p.item_id not in (select item_id from e)
 
+-- part: later
+greatest(excluded.updated_at, sessionmem_items.updated_at + 1)
+
 -- name: hold_namespaces
 -- A namespace may be new, and be empty at the end. A later save in it has a later time, also if it
 -- began first and waited; only times that are more than a second ahead, from before the clock went
@@ -100,18 +103,7 @@ from unnest(
 )
 join {schema}.sessionmem_namespaces n on n.namespace = p.namespace and n.stamp = :stamp
 on conflict (ns, key) do update set
-  updated_at = greatest(excluded.updated_at, sessionmem_items.updated_at + 1),
-  since = case when sessionmem_items.value = excluded.value then sessionmem_items.since
-    else greatest(excluded.updated_at, sessionmem_items.updated_at + 1) end,
-  ttl_minutes = excluded.ttl_minutes,
-  expires_at = excluded.expires_at,
-  length = excluded.length,
-  position = excluded.position,
-  session = excluded.session,
-  asks = excluded.asks,
-  paths = excluded.paths,
-  tokens = excluded.tokens,
-  value = excluded.value
+  {replaced}
 
 -- name: save_version
 -- What an item was, where it comes from.

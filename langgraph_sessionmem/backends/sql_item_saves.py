@@ -129,11 +129,7 @@ def _put_in(put: ItemPut, before: int) -> Params:
         "session": text_or_none(put.session),
         "asks": int(put.asks),
         "paths": None if put.paths is None else json.dumps(list(put.paths)),
-        "tokens": json.dumps(
-            {text_in(token): count for token, count in tokens.items()},
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ),
+        "tokens": json_in({text_in(token): count for token, count in tokens.items()}),
         "body": put.value,
     }
 

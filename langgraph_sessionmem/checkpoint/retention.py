@@ -12,11 +12,10 @@ from typing import Any, TypeAlias
 from langgraph_sessionmem.backends.base import Backend, Operation, Records
 from langgraph_sessionmem.background import (
     Recurring,
-    RecurringTask,
-    RecurringThread,
     Stopping,
     agive_way,
     give_way,
+    start_sweeping,
 )
 from langgraph_sessionmem.checkpoint.configs import config_of, limits_of, read_limits
 from langgraph_sessionmem.checkpoint.pruning import cut_idle
@@ -24,7 +23,6 @@ from langgraph_sessionmem.checkpoint.remembered import SaverState
 from langgraph_sessionmem.errors import (
     ConcurrentUpdate,
     CorruptData,
-    InvalidArgument,
     ThreadDamaged,
     TypeNotAllowed,
 )
@@ -156,15 +154,7 @@ def start_sweeper(
         if not backend.in_callers_transaction():
             await arun_steps(backend, sweep_steps(state, most), gives_way=True)
 
-    if not backend.is_async_only:
-        return RecurringThread("sweeping", seconds, sweep)
-    try:
-        return RecurringTask("sweeping", seconds, asweep)
-    except RuntimeError as error:
-        raise InvalidArgument(
-            "sweep_interval with an async client, connection or pool needs the event loop it "
-            "belongs to: make the saver inside that loop, or give a connection string."
-        ) from error
+    return start_sweeping(seconds, sweep, asweep, is_async_only=backend.is_async_only)
 
 
 def _drop(limit: int) -> Operation[int]:

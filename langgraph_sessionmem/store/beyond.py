@@ -100,12 +100,12 @@ class Beyond(Standing):
     def write(self, writes: Iterable[ItemWrite]) -> bool:
         """Store and delete items together, if each is still as the writer expects it.
 
-        All or nothing; on Redis so for items whose namespaces begin with the same two labels, and
-        others one after the other.
+        All or nothing. On Redis that holds for items whose namespaces begin with the same two
+        labels; each such group is a save of its own.
 
         Returns:
-            False: an item is not as it was expected, and nothing was written. Read again, decide
-            again, write again.
+            False: an item is not as it was expected, and nothing was written (on Redis: nothing of
+            its group). Read again, decide again, write again.
 
         Raises:
             InvalidNamespaceError, InvalidArgument, ValueNotStorable: as for `put`; or an item is

@@ -1,12 +1,12 @@
 """Looking after a store: erasing, moving in and out, and sweeping; each call has its `a…` twin."""
 
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from typing_extensions import override
 
 from langgraph_sessionmem.backends.opened import Done
-from langgraph_sessionmem.background import Recurring, RecurringTask, RecurringThread
+from langgraph_sessionmem.background import Recurring, Stopping, start_sweeping
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.item_records import ItemCursor, ItemKey, ItemRecords, ItemScan, Scope
 from langgraph_sessionmem.store import answering
@@ -169,7 +169,7 @@ class Tending(Standing):
     def _recurring(self, seconds: float) -> Recurring:
         backend = self.backend
 
-        def sweep(stopping: Any) -> None:
+        def sweep(stopping: Stopping) -> None:
             # In the user's own transaction a sweep would hold its locks, and could break it.
             while not (stopping() or backend.in_callers_transaction()):
                 if backend.run(_sweep_page) < _SWEPT:
@@ -180,15 +180,7 @@ class Tending(Standing):
                 if await backend.arun(_sweep_page) < _SWEPT:
                     return
 
-        if not backend.is_async_only:
-            return RecurringThread("sweeping", seconds, sweep)
-        try:
-            return RecurringTask("sweeping", seconds, asweep)
-        except RuntimeError as error:
-            raise InvalidArgument(
-                "Sweeping with an async client, connection or pool needs the event loop it belongs "
-                "to: make the store inside that loop, or give a connection string."
-            ) from error
+        return start_sweeping(seconds, sweep, asweep, is_async_only=backend.is_async_only)
 
     def _imports(self, lines: Iterable[str]) -> Sequence[tuple[Work, Mapping[ItemKey, Line]]]:
         read = [read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]

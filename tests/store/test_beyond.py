@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from conftest import Clock, Database, Face
 
+from langgraph_sessionmem import ABSENT, ItemWrite
 from langgraph_sessionmem.errors import InvalidArgument, ValueNotStorable
-from langgraph_sessionmem.store.writes import ABSENT, ItemWrite
 
 NS = ("users", "u1")
 
