@@ -15,19 +15,15 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 
+from langgraph_sessionmem.asking import AsyncModel, BlockingModel, structured
 from langgraph_sessionmem.compaction.engine import Engine, Moment, TurnStatus
-from langgraph_sessionmem.compaction.extract import AsyncModel, BlockingModel, structured
-from langgraph_sessionmem.compaction.gate import (
-    AsyncStore,
-    BlockingStore,
-    StoreLink,
-    checked_namespace,
-)
 from langgraph_sessionmem.compaction.ledger import STATE_KEY, field_of
+from langgraph_sessionmem.compaction.operations import Patch
 from langgraph_sessionmem.compaction.planner import Budget
-from langgraph_sessionmem.compaction.tokens import CountTokens, count_messages, tool_tokens
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.running import run_now
+from langgraph_sessionmem.store_links import AsyncStore, BlockingStore, StoreLink, checked_namespace
+from langgraph_sessionmem.tokens import CountTokens, count_messages, tool_tokens
 
 RECALL_SHARE = 0.5
 """The part of the budget kept free for recalled turns, unless `recall_tokens` says otherwise."""
@@ -98,7 +94,9 @@ class Compactor:
                 f"summarizer_tokens={summarizer_tokens} must be more than 0."
             )
         self.max_tokens, self.messages_key, self.state_key = max_tokens, messages_key, state_key
-        self._chain = structured(summarizer) if summarizer is not None else None
+        self._chain = (
+            structured(summarizer, Patch, "summarizer") if summarizer is not None else None
+        )
         self._seconds = summarizer_timeout
         known = (getattr(summarizer, "profile", None) or {}).get("max_input_tokens")
         size = min(int(known) * 3 // 4, SUMMARIZER_TOKENS) if known else SUMMARIZER_TOKENS

@@ -15,22 +15,24 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
+from langgraph_sessionmem.asking import ModelLink
 from langgraph_sessionmem.compaction.blocks import (
     bridge,
     bridged,
     is_ours,
-    plain_text,
     recalled_block,
     session_block,
 )
-from langgraph_sessionmem.compaction.extract import ModelLink, extract
-from langgraph_sessionmem.compaction.gate import Archive, StoreLink, key_of, thread_label
+from langgraph_sessionmem.compaction.extract import extract
+from langgraph_sessionmem.compaction.gate import Archive, key_of
 from langgraph_sessionmem.compaction.planner import Budget, Plan, Planner
 from langgraph_sessionmem.compaction.recall import recall
 from langgraph_sessionmem.compaction.record import Record
-from langgraph_sessionmem.compaction.tokens import CountTokens
 from langgraph_sessionmem.compaction.transcript import Atom, Transcript, Turn, read_transcript
 from langgraph_sessionmem.errors import ArchiveFailed
+from langgraph_sessionmem.said import plain_text
+from langgraph_sessionmem.store_links import StoreLink, thread_label
+from langgraph_sessionmem.tokens import CountTokens
 
 LEDGER_SHARE = 0.2
 """The most of the budget that the ledger may take."""

@@ -15,80 +15,17 @@ writing twice changes nothing. An item:
 import json
 import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
-from urllib.parse import quote
+from typing import Any
 
 from langchain_core.messages import BaseMessage, message_to_dict
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result
+from langgraph.store.base import GetOp, Item, Op, PutOp, Result
 
-from langgraph_sessionmem.compaction.blocks import plain_text, said_at, speaker
 from langgraph_sessionmem.compaction.transcript import Turn, content_hash
-from langgraph_sessionmem.errors import InvalidArgument
+from langgraph_sessionmem.said import plain_text, said_at, speaker
+from langgraph_sessionmem.store_links import StoreLink, encoded
 
 _BATCH = 500
 log = logging.getLogger(__name__)
-
-
-class StoreLink(Protocol):
-    """A store, whichever way it is called."""
-
-    async def batch(self, ops: Sequence[Op]) -> list[Result]:
-        """The store's results, in the order of the operations."""
-        ...
-
-
-class BlockingStore:
-    """A store called from blocking code; never suspends."""
-
-    def __init__(self, store: BaseStore) -> None:
-        self._store = store
-
-    async def batch(self, ops: Sequence[Op]) -> list[Result]:
-        """The results of `BaseStore.batch`."""
-        return self._store.batch(ops)
-
-
-class AsyncStore:
-    """A store called on an event loop."""
-
-    def __init__(self, store: BaseStore) -> None:
-        self._store = store
-
-    async def batch(self, ops: Sequence[Op]) -> list[Result]:
-        """The results of `BaseStore.abatch`."""
-        return await self._store.abatch(ops)
-
-
-def encoded(name: str) -> str:
-    """Any text as letters, digits, `_`, `-`, `~` and `%`; different texts stay different."""
-    return quote(name, safe="", errors="surrogatepass").replace(".", "%2E")
-
-
-def thread_label(thread_id: str) -> str:
-    """The namespace label of a thread."""
-    return f"t_{encoded(thread_id)}"
-
-
-def checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
-    """A namespace prefix that every store takes.
-
-    Raises:
-        InvalidArgument: it is a plain text, empty, or has a label that isn't allowed.
-    """
-    if isinstance(namespace, str) or not namespace:
-        raise InvalidArgument(
-            f"namespace must be a tuple of labels such as ('sessionmem', 'archive'), "
-            f"not {namespace!r}."
-        )
-    for label in namespace:
-        if not isinstance(label, str) or not label or "." in label or "\0" in label:
-            raise InvalidArgument(
-                f"The namespace {tuple(namespace)!r} has the label {label!r}; a label is a text "
-                "that isn't empty and has neither a dot nor NUL."
-            )
-    if namespace[0] == "langgraph":
-        raise InvalidArgument("The root label 'langgraph' is LangGraph's own; take another.")
-    return tuple(namespace)
 
 
 def searched_text(message: BaseMessage) -> str:

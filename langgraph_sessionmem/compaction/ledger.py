@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import override
 
-from langgraph_sessionmem.compaction.blocks import escape
 from langgraph_sessionmem.errors import InvalidArgument
+from langgraph_sessionmem.said import escape
 
 FieldName = Literal[
     "current_goal",

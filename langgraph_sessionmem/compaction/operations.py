@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from langgraph_sessionmem.compaction.ledger import SINGLE, Entry, FieldName, Ledger, Origin
+from langgraph_sessionmem.said import figures, normal
 
 _COPIED: frozenset[str] = frozenset({"user_choices", "collected_fields", "tool_results"})
 """Fields whose value is copied from a message, word for word."""
@@ -108,7 +109,7 @@ def _objection(ledger: Ledger, op: Op, heard: Mapping[str, Heard]) -> str:
     said = " \n ".join(normal(each.text) for each in cited)
     if op.field in _COPIED and normal(op.value) not in said:
         return "its value is not in the messages it cites"
-    if any(figure not in said for figure in _figures(op.value)):
+    if any(figure not in said for figure in figures(op.value)):
         return "it has a figure or a quotation that is not in the messages it cites"
     tools = " \n ".join(normal(each.text) for each in heard.values() if each.origin == "tool")
     if op.field in _FROM_USER and normal(op.value) not in said and _copied(op.value, tools, said):
@@ -149,20 +150,6 @@ def _strongest_first(names: Sequence[str], heard: Mapping[str, Heard]) -> list[s
 
 def _key(op: Op) -> str:
     return "" if op.field in SINGLE else " ".join(op.key.split())
-
-
-def normal(text: str) -> str:
-    """Text for comparing quotations: one case, one kind of space."""
-    return " ".join(text.casefold().split())
-
-
-def _figures(value: str) -> list[str]:
-    """What must not be made up: quoted parts, and words with a digit in them."""
-    quoted = re.findall(
-        '["\u201c\u201e\u00ab]([^"\u201d\u201c\u00bb]+)["\u201d\u201c\u00bb]', value
-    )
-    words = [word.strip(".,;:!?()[]\"'") for word in value.split()]
-    return [normal(part) for part in [*quoted, *(w for w in words if re.search(r"\d", w))]]
 
 
 def _copied(value: str, tools: str, said: str) -> bool:

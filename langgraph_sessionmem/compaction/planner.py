@@ -24,9 +24,9 @@ from langgraph_sessionmem.compaction.blocks import (
     session_block,
     with_mark,
 )
-from langgraph_sessionmem.compaction.tokens import CountTokens
 from langgraph_sessionmem.compaction.transcript import Transcript
 from langgraph_sessionmem.errors import ArchiveFailed, BudgetExceeded
+from langgraph_sessionmem.tokens import CountTokens
 
 TARGET_SHARE = 0.5
 """How far the window shrinks when it outgrew its limit, as a share of the limit."""

@@ -13,16 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from langgraph.store.base import GetOp, Op, Result, SearchItem, SearchOp
 
-from langgraph_sessionmem.compaction.blocks import (
-    clip_text,
-    plain_text,
-    recalled_block,
-    recalled_line,
-    said_at,
-)
+from langgraph_sessionmem.compaction.blocks import recalled_block, recalled_line
 from langgraph_sessionmem.compaction.gate import Archive, key_of
-from langgraph_sessionmem.compaction.tokens import CountTokens
 from langgraph_sessionmem.compaction.transcript import Turn
+from langgraph_sessionmem.said import clip_text, plain_text, said_at
+from langgraph_sessionmem.tokens import CountTokens
 
 _QUERY_CHARS = 2_000
 _TOKENS_A_HIT = 16

@@ -16,7 +16,7 @@ from langgraph_sessionmem.cli.playback import Playback, first_turns, user_turns
 from langgraph_sessionmem.cli.reading import read_conversations
 from langgraph_sessionmem.cli.report import spread
 from langgraph_sessionmem.cli.views import newest
-from langgraph_sessionmem.compaction.tokens import count_messages
+from langgraph_sessionmem.tokens import count_messages
 
 ROOT = Path(__file__).parents[2]
 LOCOMO = Path(os.environ.get("SESSIONMEM_LOCOMO", ROOT.parent / "shared/data/locomo10.json"))

@@ -12,19 +12,14 @@ from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 from transcripts import Case, Scripted, assert_valid, cases, extracting, runtime
 
+from langgraph_sessionmem.asking import BlockingModel
 from langgraph_sessionmem.compaction import Compactor
 from langgraph_sessionmem.compaction.engine import Engine
-from langgraph_sessionmem.compaction.extract import BlockingModel
-from langgraph_sessionmem.compaction.gate import (
-    Archive,
-    BlockingStore,
-    checked_namespace,
-    encoded,
-    thread_label,
-)
+from langgraph_sessionmem.compaction.gate import Archive
 from langgraph_sessionmem.compaction.transcript import read_turns
 from langgraph_sessionmem.errors import ArchiveFailed, BudgetExceeded, InvalidArgument
 from langgraph_sessionmem.running import run_now
+from langgraph_sessionmem.store_links import BlockingStore, checked_namespace, encoded, thread_label
 
 BUDGET = 600
 

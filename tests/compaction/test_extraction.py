@@ -8,12 +8,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.store.memory import InMemoryStore
 from transcripts import Scripted, assert_valid, extracting, op, patch, runtime
 
+from langgraph_sessionmem.asking import AsyncModel, BlockingModel
 from langgraph_sessionmem.compaction import Compactor, Ledger
-from langgraph_sessionmem.compaction.extract import AsyncModel, BlockingModel
-from langgraph_sessionmem.compaction.gate import BlockingStore
 from langgraph_sessionmem.compaction.operations import Patch
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.running import run_now
+from langgraph_sessionmem.store_links import BlockingStore
 
 BUDGET = 600
 INVALID = AIMessage("", tool_calls=[{"name": "Patch", "id": "p", "args": {"ops": [{"field": 1}]}}])

@@ -14,8 +14,8 @@ from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 from transcripts import assert_valid, runtime
 
 from langgraph_sessionmem.compaction import Compactor
-from langgraph_sessionmem.compaction.gate import BlockingStore
 from langgraph_sessionmem.running import run_now
+from langgraph_sessionmem.store_links import BlockingStore
 
 BUDGET = 1_000
 CHANGES = {

@@ -16,8 +16,8 @@ from langgraph.store.memory import InMemoryStore
 from transcripts import Case, assert_valid, cases, mark, runtime
 
 from langgraph_sessionmem.compaction import Compactor, Entry, Ledger
-from langgraph_sessionmem.compaction.tokens import count_messages
 from langgraph_sessionmem.errors import ArchiveFailed, BudgetExceeded
+from langgraph_sessionmem.tokens import count_messages
 
 BUDGETS = st.sampled_from([400, 1_000, 2_000, 8_000])
 

@@ -21,7 +21,7 @@ from langgraph.store.base import BaseStore
 from pydantic import PrivateAttr
 
 from langgraph_sessionmem.compaction.blocks import MARK
-from langgraph_sessionmem.compaction.tokens import count_messages
+from langgraph_sessionmem.tokens import count_messages
 
 
 class Scripted(BaseChatModel):

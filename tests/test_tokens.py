@@ -7,13 +7,13 @@ from langchain_core.tools import tool
 from transcripts import Case, cases
 
 from langgraph_sessionmem.compaction import Compactor
-from langgraph_sessionmem.compaction.tokens import (
+from langgraph_sessionmem.errors import InvalidArgument
+from langgraph_sessionmem.tokens import (
     count_message,
     count_messages,
     text_tokens,
     tool_tokens,
 )
-from langgraph_sessionmem.errors import InvalidArgument
 
 
 @given(st.text())
