@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     from langgraph_sessionmem.compaction.record import CompactedState
     from langgraph_sessionmem.errors import SessionMemoryError
     from langgraph_sessionmem.expiry import TTL
+    from langgraph_sessionmem.memories.kinds import (
+        Background,
+        Conversation,
+        Event,
+        Fact,
+        Memory,
+        Reflection,
+        Skill,
+        Source,
+    )
+    from langgraph_sessionmem.memories.memories import Memories
     from langgraph_sessionmem.store.store import LongTermStore
     from langgraph_sessionmem.store.writes import ABSENT, ItemWrite
 
@@ -21,16 +32,34 @@ __version__ = "0.1.0"
 __all__ = [
     "ABSENT",
     "TTL",
+    "Background",
     "CompactedState",
     "Compactor",
+    "Conversation",
+    "Event",
+    "Fact",
     "ItemWrite",
     "Ledger",
     "LongTermStore",
+    "Memories",
+    "Memory",
+    "Reflection",
     "SessionMemoryError",
     "SessionSaver",
+    "Skill",
+    "Source",
 ]
 
 _ROOMS = {
+    "Source": "memories.kinds",
+    "Skill": "memories.kinds",
+    "Reflection": "memories.kinds",
+    "Memories": "memories.memories",
+    "Memory": "memories.kinds",
+    "Fact": "memories.kinds",
+    "Event": "memories.kinds",
+    "Conversation": "memories.kinds",
+    "Background": "memories.kinds",
     "ABSENT": "store.writes",
     "TTL": "expiry",
     "CompactedState": "compaction.record",

@@ -161,6 +161,20 @@ class ConcurrentUpdate(SessionMemoryError):
     """
 
 
+class VersionConflict(SessionMemoryError):
+    """Another writer changed the memory first; read it again and decide.
+
+    Attributes:
+        memory_id: the memory that was not written.
+        expected: the revision that the caller had read (0: nothing was said of it).
+        found: the revision it has now.
+    """
+
+    def __init__(self, memory_id: str, expected: int, found: int) -> None:
+        super().__init__(f"{memory_id}: expected revision {expected}, found {found}.")
+        self.memory_id, self.expected, self.found = memory_id, expected, found
+
+
 class CheckpointDeleted(SessionMemoryError):
     """The checkpoint that a run went on from was pruned or deleted; its write was refused.
 

@@ -27,7 +27,7 @@ from langgraph_sessionmem.cli.scripted import (
 )
 from langgraph_sessionmem.cli.views import LEDGER_ID, RECALLED_ID, Shown, newest, shown
 from langgraph_sessionmem.compaction import CompactedState, Entry
-from langgraph_sessionmem.compaction.tokens import count_messages
+from langgraph_sessionmem.tokens import count_messages
 
 BUDGET = 800
 """Tokens of a whole request to the model."""

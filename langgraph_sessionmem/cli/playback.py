@@ -20,7 +20,7 @@ from langgraph.runtime import ExecutionInfo, Runtime
 from langgraph_sessionmem import Compactor, LongTermStore, SessionSaver
 from langgraph_sessionmem.cli.views import Shown, shown
 from langgraph_sessionmem.compaction import CompactedState, TurnStatus
-from langgraph_sessionmem.compaction.tokens import count_messages
+from langgraph_sessionmem.tokens import count_messages
 
 _STEPS = 100_000
 """A recorded tool loop ends where the record does."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_sessionmem.compaction.tokens import count_messages
+from langgraph_sessionmem.tokens import count_messages
 
 LEDGER_ID = "sessionmem-session"
 """The id of the message in a view that has the ledger."""

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from langgraph.store.base import SearchItem, SearchOp
+from langgraph.store.base import NOT_PROVIDED, NotProvided, SearchItem, SearchOp
 
 from langgraph_sessionmem.errors import InvalidArgument
 from langgraph_sessionmem.item_records import ItemKey, ItemRecords
 from langgraph_sessionmem.store import answering
-from langgraph_sessionmem.store.answering import Explained, Vectors
+from langgraph_sessionmem.store.answering import Explained, Habits, Vectors
 from langgraph_sessionmem.store.batch import Work, plan, with_expectations, with_vectors
+from langgraph_sessionmem.store.config import read_history
 from langgraph_sessionmem.store.ops import check_key, check_namespace
 from langgraph_sessionmem.store.search import ExactSearchOp, is_asked
 from langgraph_sessionmem.store.standing import Standing
@@ -97,11 +98,17 @@ class Beyond(Standing):
             lambda records: answering.explain(records, self._habits, op, vectors)
         )
 
-    def write(self, writes: Iterable[ItemWrite]) -> bool:
+    def write(
+        self, writes: Iterable[ItemWrite], *, history: int | NotProvided | None = NOT_PROVIDED
+    ) -> bool:
         """Store and delete items together, if each is still as the writer expects it.
 
         All or nothing. On Redis that holds for items whose namespaces begin with the same two
         labels; each such group is a save of its own.
+
+        Args:
+            writes: each item once.
+            history: how many former values are kept of these items, instead of what the store says.
 
         Returns:
             False: an item is not as it was expected, and nothing was written (on Redis: nothing of
@@ -112,15 +119,19 @@ class Beyond(Standing):
                 written twice.
         """
         work, expectations = self._planned(writes)
-        vectors = self._embed(work)
-        return self.backend.run(lambda records: self._write(records, work, vectors, expectations))
+        habits, vectors = self._kept(history), self._embed(work)
+        return self.backend.run(
+            lambda records: _write(records, habits, work, vectors, expectations)
+        )
 
-    async def awrite(self, writes: Iterable[ItemWrite]) -> bool:
+    async def awrite(
+        self, writes: Iterable[ItemWrite], *, history: int | NotProvided | None = NOT_PROVIDED
+    ) -> bool:
         """`write` without blocking the loop."""
         work, expectations = self._planned(writes)
-        vectors = await self._aembed(work)
+        habits, vectors = self._kept(history), await self._aembed(work)
         return await self.backend.arun(
-            lambda records: self._write(records, work, vectors, expectations)
+            lambda records: _write(records, habits, work, vectors, expectations)
         )
 
     def history(self, namespace: tuple[str, ...], key: str) -> list[ItemVersion]:
@@ -157,11 +168,17 @@ class Beyond(Standing):
         ops, expectations = read_writes(writes, (self.ttl_config or {}).get("default_ttl"))
         return plan(ops, self._fields, embeds=self._embedder is not None), expectations
 
-    async def _write(
-        self, records: ItemRecords, work: Work, vectors: Vectors, expectations: Expectations
-    ) -> bool:
-        puts = with_expectations(with_vectors(work.puts, vectors.of_texts), expectations)
-        return await answering.save(records, self._habits, puts, work.drops)
+    def _kept(self, history: int | NotProvided | None) -> Habits:
+        if isinstance(history, NotProvided):
+            return self._habits
+        return self._habits._replace(keeps=read_history(history))
+
+
+async def _write(
+    records: ItemRecords, habits: Habits, work: Work, vectors: Vectors, expectations: Expectations
+) -> bool:
+    puts = with_expectations(with_vectors(work.puts, vectors.of_texts), expectations)
+    return await answering.save(records, habits, puts, work.drops)
 
 
 def _explained(

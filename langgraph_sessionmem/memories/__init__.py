@@ -1,0 +1,1 @@
+"""Typed memories across threads: versions, conflicts, sources and time."""
