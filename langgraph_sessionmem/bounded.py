@@ -32,9 +32,9 @@ class Remembered(Generic[K, V]):
     def put(self, key: K, value: V, cost: int) -> None:
         """Remember an entry, and forget the least recently used ones above `max_cost`."""
         with self._lock:
-            self._drop(key)
+            found = self._entries.pop(key, None)
             self._entries[key] = (value, cost)
-            self._cost += cost
+            self._cost += cost if found is None else cost - found[1]
             while self._cost > self._max_cost and len(self._entries) > 1:
                 self._drop(next(iter(self._entries)))
 

@@ -35,6 +35,11 @@ class Backend(Protocol):
         """Blocking callers are refused: the user passed an async client, connection or pool."""
         return False
 
+    @property
+    def prefers_small(self) -> bool:
+        """Short values are worth compressing: their bytes travel, and lie in a server's memory."""
+        return False
+
     def in_callers_transaction(self) -> bool:
         """Whether the user's own connection is in a transaction that the user began."""
         return False

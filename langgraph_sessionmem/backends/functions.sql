@@ -35,7 +35,9 @@ begin
   if p_run_id is not null then
     {save_runs};
   end if;
-  {forget_early};
+  if p_token % 128 = 1 then
+    {forget_early};
+  end if;
 end
 {quote}
 

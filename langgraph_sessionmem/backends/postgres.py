@@ -116,6 +116,11 @@ class PostgresBackend(Backend):
     def is_async_only(self) -> bool:
         return isinstance(self._connections, AsyncConnections)
 
+    @property
+    @override
+    def prefers_small(self) -> bool:
+        return True
+
     @override
     def in_callers_transaction(self) -> bool:
         return self._connections.in_callers_transaction()
@@ -271,8 +276,9 @@ class PostgresBackend(Backend):
 
 def _is_ours_to_commit(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Whether our statements would wait for a commit that nobody else will make."""
-    idle = connection.info.transaction_status == TransactionStatus.IDLE
-    return idle and not connection.autocommit
+    return (
+        not connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE
+    )
 
 
 @contextmanager

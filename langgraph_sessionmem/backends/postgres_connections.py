@@ -7,11 +7,11 @@ cut.
 
 import asyncio
 import math
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langgraph_sessionmem.backends.base import T
+from langgraph_sessionmem.backends.postgres_watchdog import Watchdog, grace
 from langgraph_sessionmem.backends.time_limit import Pauses, TimeLimit, held
 from langgraph_sessionmem.background import finish_within
 from langgraph_sessionmem.errors import BackendUnavailable, InvalidArgument, TimedOut
@@ -30,8 +31,6 @@ IDLE_SECONDS = 60.0
 RECONNECT_SECONDS = 0.25
 """From one try to connect to the next, while the server is away."""
 
-_TICK_SECONDS = 0.05
-_LINGER_SECONDS = 1.0
 _CLOSED = "This PostgreSQL backend was closed; open another one."
 _PASSING = ("08", "57P01", "57P02", "57P03", "40001", "40P01")
 """Lost connections, a server that ends or starts, and transactions that got in each other's way."""
@@ -82,7 +81,7 @@ class Connections:
         self._lock, self._is_reached, self._is_closed = threading.Lock(), False, False
         # One connection serves one operation at a time, or one could commit for another, or none.
         self._turn = threading.Lock()
-        self._doubts, self._watchdog = _Doubts(), _Watchdog()
+        self._doubts, self._watchdog = _Doubts(), Watchdog()
 
     @property
     def size(self) -> int:
@@ -136,7 +135,7 @@ class Connections:
         if not self._is_reached:
             self._reach(source, limit)
         while True:
-            with _pool_errors(limit), source.connection(timeout=limit.left_seconds) as connection:
+            with _Lent(source, limit) as connection:
                 with self._watchdog.watching(connection, limit):
                     if self._doubts.about(connection):
                         try:
@@ -168,6 +167,40 @@ class Connections:
                 except psycopg.Error as error:
                     raise BackendUnavailable(f"PostgreSQL can't be reached: {error}") from error
             self._is_reached = True
+
+
+class _Lent:
+    """A connection of a pool, which gets it back at the end.
+
+    Raises:
+        TimedOut: none was free in time.
+    """
+
+    __slots__ = ("_connection", "_limit", "_pool")
+
+    def __init__(self, pool: ConnectionPool[Any], limit: TimeLimit) -> None:
+        self._pool, self._limit = pool, limit
+
+    def __enter__(self) -> psycopg.Connection[Any]:
+        with _pool_errors(self._limit):
+            connection: psycopg.Connection[Any] = self._pool.getconn(self._limit.left_seconds)
+        self._connection = connection
+        return connection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        connection = self._connection
+        try:
+            # As `pool.connection()` does, but for a commit where nothing is left to be committed.
+            is_over = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            if kind is not None or not is_over:
+                connection.__exit__(kind, error, trace)
+        finally:
+            self._pool.putconn(connection)
 
 
 class AsyncConnections:
@@ -256,7 +289,7 @@ async def _abandoned(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[
 async def _within(limit: TimeLimit) -> AsyncIterator[None]:
     """End what is done inside when the time is over."""
     # Told once, psycopg has the server cancel and waits for that; told twice, it doesn't.
-    cancelling = asyncio.timeout(limit.left_seconds - _grace(limit))
+    cancelling = asyncio.timeout(limit.left_seconds - grace(limit))
     cutting = asyncio.timeout(limit.left_seconds)
     try:
         async with cutting, cancelling:
@@ -265,11 +298,6 @@ async def _within(limit: TimeLimit) -> AsyncIterator[None]:
         if cancelling.expired() or cutting.expired():
             raise TimedOut(limit.seconds) from error
         raise
-
-
-def _grace(limit: TimeLimit) -> float:
-    """How long before its end, in seconds, a call is asked to stop."""
-    return min(1.0, max(limit.seconds / 5, 2 * _TICK_SECONDS))
 
 
 class _Doubts:
@@ -293,92 +321,3 @@ class _Doubts:
         if worked is None:
             return False
         return worked < self._since or time.monotonic() - worked > IDLE_SECONDS
-
-
-class _Watched:
-    """A connection in use, and what was done about it."""
-
-    def __init__(self, connection: psycopg.Connection[Any], limit: TimeLimit) -> None:
-        self.connection, self.limit = connection, limit
-        self.canceller: threading.Thread | None = None
-        self.is_cut = False
-
-    def cancel(self) -> None:
-        """Ask the server to cancel; in a thread, for it may not answer."""
-        self.canceller = threading.Thread(
-            target=self._cancel, daemon=True, name="sessionmem-postgres-cancel"
-        )
-        self.canceller.start()
-
-    def cut(self) -> None:
-        """Break the connection, so that whoever waits on it wakes."""
-        self.is_cut = True
-        with suppress(psycopg.Error, OSError):
-            end = socket.socket(fileno=self.connection.fileno())
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            finally:
-                end.detach()
-
-    def settle(self) -> None:
-        """Wait for a cancellation: it must not hit what the next user of the connection does."""
-        if self.canceller is not None:
-            self.canceller.join(_grace(self.limit))
-            if self.canceller.is_alive():
-                self.cut()
-
-    def _cancel(self) -> None:
-        with suppress(psycopg.Error, OSError):
-            self.connection.cancel_safe(timeout=_grace(self.limit))
-
-
-class _Watchdog:
-    """Ends what takes too long: one thread, which lives while there is something to watch."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._watched: set[_Watched] = set()
-        self._thread: threading.Thread | None = None
-
-    @contextmanager
-    def watching(self, connection: psycopg.Connection[Any], limit: TimeLimit) -> Iterator[None]:
-        """Watch over what is done with `connection` inside.
-
-        Raises:
-            TimedOut: it was ended.
-        """
-        watched = _Watched(connection, limit)
-        with self._lock:
-            self._watched.add(watched)
-            if self._thread is None or not self._thread.is_alive():  # it doesn't survive a fork
-                self._thread = threading.Thread(
-                    target=self._watch, daemon=True, name="sessionmem-postgres-watchdog"
-                )
-                self._thread.start()
-        try:
-            yield
-        except psycopg.Error as error:
-            if watched.canceller is not None or watched.is_cut:
-                raise TimedOut(limit.seconds, error) from error
-            raise
-        finally:
-            with self._lock:
-                self._watched.discard(watched)
-            watched.settle()
-
-    def _watch(self) -> None:
-        idle_since = time.monotonic()
-        while True:
-            time.sleep(_TICK_SECONDS)
-            with self._lock:
-                for watched in self._watched:
-                    left_seconds = watched.limit.left_seconds
-                    if watched.canceller is None and left_seconds <= _grace(watched.limit):
-                        watched.cancel()
-                    if not watched.is_cut and left_seconds <= _TICK_SECONDS:
-                        watched.cut()
-                if self._watched:
-                    idle_since = time.monotonic()
-                elif time.monotonic() - idle_since > _LINGER_SECONDS:
-                    self._thread = None
-                    return

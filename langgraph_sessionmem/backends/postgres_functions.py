@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -22,28 +23,26 @@ class ServerFunction(NamedTuple):
         arguments: the names of its parameters, in order.
         steps: the queries it may run, in order.
         answers: the one of them whose rows it returns.
+        call: the statement that calls it.
     """
 
     name: str
     text: str
     arguments: Sequence[str]
-    steps: Sequence[str]
+    steps: tuple[str, ...]
     answers: str
-
-    @property
-    def call(self) -> str:
-        """The statement that calls it."""
-        given = ", ".join(f":{name}" for name in self.arguments)
-        return f"select * from {self.name}({given})"  # noqa: S608 - our own words
+    call: str
 
     def arguments_of(self, script: Sequence[Step]) -> dict[str, object] | None:
         """What to call it with to run a script; None: it is another script than that."""
-        steps = iter(self.steps)
-        if not all(any(name == step.query for name in steps) for step in script):
+        if not _is_part_of(tuple([step.query for step in script]), self.steps):
             return None
         values: dict[str, object] = dict.fromkeys(self.arguments)
+        given: Params | None = None
         for step in script:
-            values.update(step.params)
+            if step.params is not given:  # most scripts have the same for all steps
+                given = step.params
+                values.update(given)
             if step.rows is not None:
                 values.update(columns_of(step.rows))
         return values
@@ -59,7 +58,7 @@ def load_functions(queries: Mapping[str, str], schema: str) -> dict[str, ServerF
         parts = [part for part in _QUERY.findall(template) if part[1] in queries]
         [answers] = [name for answer, name in parts if answer]
         does = _DOES.match(template)
-        steps = does[1].split() if does else [name for _, name in parts]
+        steps = tuple(does[1].split() if does else [name for _, name in parts])
 
         def body(part: re.Match[str]) -> str:
             query = queries.get(part[2])
@@ -70,8 +69,17 @@ def load_functions(queries: Mapping[str, str], schema: str) -> dict[str, ServerF
         name = f'{schema}."sessionmem_{title}_{digest}"'
         text = text.replace("{function}", name).replace("{quote}", f"$sessionmem_{digest}$")
         arguments = _ARGUMENT.findall(template)
-        found[answers] = ServerFunction(name, text, arguments, steps, answers)
+        given = ", ".join(f":{argument}" for argument in arguments)
+        call = f"select * from {name}({given})"  # noqa: S608 - our own words
+        found[answers] = ServerFunction(name, text, arguments, steps, answers, call)
     return found
+
+
+@lru_cache(256)
+def _is_part_of(names: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    """Whether the names are among the steps, in their order."""
+    left = iter(steps)
+    return all(name in left for name in names)
 
 
 def columns_of(rows: Sequence[Params]) -> dict[str, list[object]]:

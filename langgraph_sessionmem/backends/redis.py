@@ -102,6 +102,11 @@ class RedisBackend(Backend):
 
     @property
     @override
+    def prefers_small(self) -> bool:
+        return True
+
+    @property
+    @override
     def is_async_only(self) -> bool:
         return not self._clients.serves_blocking
 

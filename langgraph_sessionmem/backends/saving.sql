@@ -150,8 +150,7 @@ on conflict (run_id, thread) do nothing
 -- name: forget_early
 -- Now and then: writes whose checkpoint has come are early no longer.
 delete from {schema}.sessionmem_early_writes where thread = (
-  select thread from {schema}.sessionmem_threads
-  where thread_id = :thread_id and token = :token and saves % 64 = 0
+  select thread from {schema}.sessionmem_threads where thread_id = :thread_id and token = :token
 ) and exists (
   select 1 from {schema}.sessionmem_checkpoints c where c.thread = sessionmem_early_writes.thread
     and c.checkpoint_ns = sessionmem_early_writes.checkpoint_ns

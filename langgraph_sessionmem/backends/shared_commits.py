@@ -75,7 +75,9 @@ class SharedCommits:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._changed = threading.Condition()
+        # The lock itself, where nobody has to be waited for: a condition takes it in Python.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._waiting: list[Call[Any]] = []
         self._is_at_work = False
 
@@ -85,7 +87,7 @@ class SharedCommits:
         Raises:
             TimedOut: others took too long.
         """
-        with self._changed:
+        with self._lock:
             is_free = not self._is_at_work and not self._waiting
             if is_free:
                 self._is_at_work = True
@@ -94,7 +96,7 @@ class SharedCommits:
         try:
             return work()
         finally:
-            with self._changed:
+            with self._lock:
                 self._is_at_work = False
                 if self._waiting:
                     self._changed.notify_all()
@@ -102,13 +104,13 @@ class SharedCommits:
     def enter(self, work: Callable[[], T], limit: TimeLimit) -> Call[T]:
         """Have `work` wait for its turn; calls are worked off in the order they came."""
         call = Call(work, limit)
-        with self._changed:
+        with self._lock:
             self._waiting.append(call)
         return call
 
     def leave(self, call: Call[Any]) -> None:
         """Forget a call that nobody has begun with."""
-        with self._changed:
+        with self._lock:
             if call in self._waiting:
                 self._waiting.remove(call)
 

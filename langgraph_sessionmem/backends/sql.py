@@ -121,6 +121,8 @@ def text_in(text: str) -> str:
     Raises:
         InvalidArgument: it has a lone surrogate, which is no text.
     """
+    if text.isprintable():
+        return text
     if "\x00" in text or "\x01" in text:
         text = text.replace("\x01", "\x01\x02").replace("\x00", "\x01\x01")
     try:

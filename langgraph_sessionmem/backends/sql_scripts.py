@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 from langgraph_sessionmem.backends.sql import Link, Params, SqlRow, Step, text_in
@@ -40,7 +41,12 @@ class SqlScripts(CheckpointRecords):
 
     def _mark(self, thread_id: str) -> bytes:
         """What stands for a thread after it is gone."""
-        return blake2b(thread_id.encode(), key=self._mark_key, digest_size=16).digest()
+        return _mark(thread_id, self._mark_key)
+
+
+@lru_cache(1_024)
+def _mark(thread_id: str, key: bytes) -> bytes:
+    return blake2b(thread_id.encode(), key=key, digest_size=16).digest()
 
 
 def new_token() -> int:

@@ -107,7 +107,7 @@ def make_anchor(
     anchor = Anchor(
         *parent.name,
         pack_head(head, codec),
-        codec.short_row_of(codec.encode(left)),
+        codec.metadata_row_of(codec.encode(left)),
         _renumbered(parent, rows),
     )
     return head, anchor

@@ -19,6 +19,7 @@ from langgraph_sessionmem.checkpoint.runs import (
     Layout,
     begins_with,
     chunks_to_seal,
+    merged,
     plan_list,
 )
 from langgraph_sessionmem.checkpoint.snapshots import ListSnapshot
@@ -77,13 +78,12 @@ class Known(NamedTuple):
 
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        lists = sum(
+        size = sum(map(len, self.bodies.values())) + 200 * len(self.entries) + 1_000
+        for marks, _, objects in self.lists.values():
             # Stored forms are about as large as marks; an object takes a kilobyte beside its text.
-            2 * _EACH * sum(map(len, state.marks[::_EACH]))
-            + len(state.marks) * (1_000 if state.objects else 64)
-            for state in self.lists.values()
-        )
-        return lists + sum(map(len, self.bodies.values())) + 200 * len(self.entries) + 1_000
+            size += 2 * _EACH * sum(map(len, marks[::_EACH]))
+            size += len(marks) * (1_000 if objects else 64)
+        return size
 
 
 class Stored(NamedTuple):
@@ -203,6 +203,22 @@ def read_channels(
     return values, Known(row.generation, head.channel_versions, head.entries, lists, kept)
 
 
+def recall_values(codec: Codec, head: Head, known: Known) -> dict[str, Any] | None:
+    """The channel values of a head, each made anew, if all of them are known."""
+    if known.entries != head.entries or known.versions != head.channel_versions:
+        return None
+    values: dict[str, Any] = {}
+    for channel, entry in head.entries.items():
+        if isinstance(entry, Layout):
+            values[channel] = codec.decode_all(known.lists[channel].bodies)
+            continue
+        body = entry if isinstance(entry, bytes) else known.bodies[channel]
+        if body[:1] == _DIGEST:
+            return None
+        values[channel] = codec.decode(body)
+    return values
+
+
 def read_values(
     codec: Codec, row: CheckpointRow, head: Head, bodies: Mapping[tuple[int, int], bytes]
 ) -> dict[str, Any]:
@@ -291,7 +307,7 @@ def _runs_of(entries: Iterable[Entry]) -> list[Run]:
                 spans.setdefault(run.log, []).append((run.start, run.end))
         elif isinstance(entry, int):
             spans.setdefault(entry, []).append((0, 1))
-    return [run for log, ranges in spans.items() for run in _merged(log, sorted(ranges))]
+    return [run for log, ranges in spans.items() for run in merged(log, sorted(ranges))]
 
 
 def _kept_body(body: bytes) -> bytes:
@@ -318,6 +334,10 @@ def _store_list(
     if known is not None and state is not None:
         before = KnownList(_layout_of(known, channel, new_logs), state.marks)
     plan = plan_list(value.marks, before, make_log)
+    if state is not None and before is not None and plan.layout == before.layout:
+        stored.entries[channel] = plan.layout
+        stored.lists[channel] = state._replace(marks=value.marks, objects=value.objects)
+        return
     bodies = value.bodies or _bodies_of(codec, value.marks, state)
     rows = {place: codec.row_of(bodies[index]) for index, place in plan.added}
     if value.bodies is None:
@@ -377,13 +397,3 @@ def _store_value(
         stored.elements.append(Element(log, 0, codec.row_of(body)))
         stored.entries[channel] = log
     stored.bodies[channel] = kept
-
-
-def _merged(log: int, ranges: Sequence[tuple[int, int]]) -> list[Run]:
-    merged: list[Run] = []
-    for start, end in ranges:
-        if merged and start <= merged[-1].end:
-            merged[-1] = merged[-1]._replace(end=max(end, merged[-1].end))
-        else:
-            merged.append(Run(log, start, end))
-    return merged

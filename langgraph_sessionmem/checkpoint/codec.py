@@ -10,7 +10,7 @@ its fields, everything else's is its stored form.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any
 
@@ -20,6 +20,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph_sessionmem.checkpoint.compression import (
     COMPRESSED,
+    FEWEST_WORDED,
     WORDED,
     compress,
     expand,
@@ -47,15 +48,19 @@ SERDE = b"\x07"
 LIST = b"\x08"
 JSON_MESSAGE = b"\x09"
 
+_FEWEST_LONG = 512
+"""Bytes of a long write or head."""
+
 _MARKED_ANEW = (MESSAGE, SERDE, LIST)
 """Forms that aren't marks."""
 
-_CHUNK = 32
-"""So many marks are compared at once; more at a time is slower, for memory's sake."""
+_CHUNK = 64
+"""So many marks are compared at once; where one of them differs, all are made anew."""
 
-_MOST_AT_ONCE = 64
+_MOST_AT_ONCE = 256
 """So many stored forms are unpacked at once."""
 
+_first_of = itemgetter(0)
 _state_of = attrgetter("__dict__")
 _extra_of = attrgetter("__pydantic_extra__")
 _private_of = attrgetter("__pydantic_private__")
@@ -77,6 +82,10 @@ class Codec:
         types: what stored data may become.
         serde: the user's own serializer, called for each element instead.
         compress_bytes: stored forms of at least this size are compressed; `None`: none.
+        packs_short: short writes and heads are compressed with the preset dictionary too.
+
+    Attributes:
+        fewest_packed: of so many bytes on they are.
     """
 
     def __init__(
@@ -84,13 +93,18 @@ class Codec:
         types: Types,
         serde: SerializerProtocol | None = None,
         compress_bytes: int | None = None,
+        *,
+        packs_short: bool = False,
     ) -> None:
         self._types, self._serde, self._compress_bytes = types, serde, compress_bytes
+        self._packs_short = packs_short
+        self.fewest_packed = FEWEST_WORDED if packs_short else _FEWEST_LONG
         self.jsonplus = JsonPlusSerializer(__unpack_ext_hook__=types.hook)
 
     def limited_to(self, names: Collection[tuple[str, ...]]) -> "Codec":
         """The same codec, rebuilding LangGraph's safe types and `names`, nothing else."""
-        return Codec(Types.only(names), self._serde, self._compress_bytes)
+        types = Types.only(names)
+        return Codec(types, self._serde, self._compress_bytes, packs_short=self._packs_short)
 
     def row_of(self, body: bytes) -> bytes:
         """A stored form as a row holds it: compressed, if it is large and that helps."""
@@ -98,10 +112,14 @@ class Codec:
             return body
         return compress(body)
 
-    def short_row_of(self, body: bytes) -> bytes:
-        """The row form of what is mostly short and full of known words: metadata and writes."""
+    def metadata_row_of(self, body: bytes) -> bytes:
+        """The row form of what is mostly short and full of known words: metadata."""
         packed = pack_words(body) if self._serde is None else body
         return packed if packed is not body else self.row_of(body)
+
+    def write_row_of(self, body: bytes) -> bytes:
+        """The row form of a pending write."""
+        return self.metadata_row_of(body) if len(body) >= self.fewest_packed else self.row_of(body)
 
     def mark(self, value: object) -> bytes:
         """The value's mark: exact, and free of the value itself, which may be changed afterwards.
@@ -253,7 +271,7 @@ def _decode_alike(bodies: Sequence[bytes]) -> Iterable[Any]:
     Raises:
         ValueError: they are of other forms, or damaged.
     """
-    count, codes = len(bodies), {body[0] for body in bodies}
+    count, codes = len(bodies), set(map(_first_of, bodies))
     parts = 2 if codes == {_PLAIN_CODE} else 3 if codes == {_MESSAGE_CODE} else 0
     if not parts:
         raise ValueError
@@ -265,7 +283,7 @@ def _decode_alike(bodies: Sequence[bytes]) -> Iterable[Any]:
 
 def _header(count: int) -> bytes:
     """What a packed list of so many begins with."""
-    return b"\xdc" + count.to_bytes(2)
+    return bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2)
 
 
 def _count_unchanged(values: Sequence[Any], marks: Sequence[bytes]) -> int:
@@ -275,29 +293,37 @@ def _count_unchanged(values: Sequence[Any], marks: Sequence[bytes]) -> int:
     small number in msgpack too, so the marks of many in a row are a packed list without its header,
     and packing that list again tells whether one of them has changed.
     """
-    for count in range(0, min(len(values), len(marks)) - _CHUNK + 1, _CHUNK):
-        chunk = values[count : count + _CHUNK]
+    end = min(len(values), len(marks))
+    for start in range(0, end, _CHUNK):
+        chunk = values[start : min(start + _CHUNK, end)]
         try:
-            numbers = [_NUMBERS[type(value)] for value in chunk]
+            numbers = [*map(_NUMBERS.__getitem__, map(type, chunk))]
         except KeyError:
-            return count
-        messages = chunk if min(numbers) >= MARK else _messages_of(chunk)
-        if any(map(_extra_of, messages)) or any(map(_private_of, messages)):
-            return count
-        items: list[Any] = [None] * (2 * _CHUNK)
+            return start
+        contents = _contents_of(chunk, numbers)
+        if contents is None:
+            return start
+        items: list[Any] = [None] * (2 * len(chunk))
         items[::2] = numbers
-        items[1::2] = map(_state_of, chunk) if messages is chunk else map(_content_of, chunk)
+        items[1::2] = contents
         try:
             packed = ormsgpack.packb(items, option=EXACT)
         except _UNPACKABLE:
-            return count
-        if packed != _header(2 * _CHUNK) + b"".join(marks[count : count + _CHUNK]):
-            return count
-    return min(len(values), len(marks)) // _CHUNK * _CHUNK
+            return start
+        if packed != _header(len(items)) + b"".join(marks[start : start + len(chunk)]):
+            return start
+    return end
 
 
-def _messages_of(values: Sequence[Any]) -> list[Any]:
-    return [value for value in values if type(value) in CODES]
+def _contents_of(values: Sequence[Any], numbers: Sequence[int]) -> Iterable[Any] | None:
+    """What the marks of these values are packed of; `None`: a message has more than its fields."""
+    if max(numbers) < MARK:
+        return values
+    all_messages = min(numbers) >= MARK
+    messages = values if all_messages else [value for value in values if type(value) in CODES]
+    if any(map(_extra_of, messages)) or any(map(_private_of, messages)):
+        return None
+    return map(_state_of, values) if all_messages else map(_content_of, values)
 
 
 def _content_of(value: Any) -> Any:

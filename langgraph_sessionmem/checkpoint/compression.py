@@ -20,7 +20,7 @@ MOST_INFLATED = 256 * 1024 * 1024
 """Bytes that a block or a compressed value may become; a larger one is not compressed."""
 MOST_WORDED = 1024 * 1024
 """Likewise for what is compressed with the preset dictionary."""
-_FEWEST_WORDS, _MOST_WORDS = 96, 16 * 1024
+FEWEST_WORDED, _MOST_WORDS = 192, 16 * 1024
 """Shorter and longer forms aren't worth the time of a put."""
 
 _LEVEL = 4
@@ -46,7 +46,7 @@ _WORDS = (
     b"\x83\xa9__start__\x00\xa8messages\x01\xabbranch:to:\x01\x83\xa9__input__\x80\xa9__start__\x81"
     b"\xa9__start__\x02\xa1\x81\xabbranch:to:\x00\x91\xa8messages\x81\xa8messages\x95\xcf\x00\x02\xc0"
 )
-"""What heads and metadata are full of, the most frequent last. It never changes: a better one is
+"""What metadata is full of, the most frequent last. It never changes: a better one is
 another codec byte and head version."""
 
 
@@ -83,7 +83,7 @@ def compress(body: bytes) -> bytes:
 
 def pack_words(body: bytes) -> bytes:
     """A stored form compressed with the preset dictionary, or as it is."""
-    if not _FEWEST_WORDS <= len(body) <= _MOST_WORDS:
+    if not FEWEST_WORDED <= len(body) <= _MOST_WORDS:
         return body
     packed = WORDED + deflate_words(body)
     return packed if len(packed) < len(body) else body

@@ -101,8 +101,11 @@ def merge_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict
 def read_owner(config: RunnableConfig) -> str | None:
     """Whose thread it is, as text; None if the config names nobody."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
-    named = (configurable.get(key) for key in OWNERS)
-    return next((str(owner) for owner in named if owner not in (None, "")), None)
+    for key in OWNERS:
+        owner = configurable.get(key)
+        if owner not in (None, ""):
+            return str(owner)
+    return None
 
 
 def read_limits(

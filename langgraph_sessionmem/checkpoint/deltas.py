@@ -13,10 +13,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import DeltaChannelHistory, writes_sort_key
 
 from langgraph_sessionmem.backends.base import Records
-from langgraph_sessionmem.checkpoint.channels import read_channels, runs_to_read
+from langgraph_sessionmem.checkpoint.channels import read_values, runs_to_read
+from langgraph_sessionmem.checkpoint.collecting import collecting_later
 from langgraph_sessionmem.checkpoint.configs import Place, read_place
 from langgraph_sessionmem.checkpoint.getting import by_place
-from langgraph_sessionmem.checkpoint.head import Head, unpack_outline
+from langgraph_sessionmem.checkpoint.head import Head
 from langgraph_sessionmem.checkpoint.remembered import SaverState
 from langgraph_sessionmem.checkpoint.whole import Name, Step, by_checkpoint
 from langgraph_sessionmem.errors import InvalidArgument, ThreadDamaged
@@ -88,7 +89,8 @@ def trace(
     child = target
     for step in way:
         own = [write for write in writes.get(step.name, ()) if write.channel == channel]
-        found += reversed(writes_of(child, step, own, channel))
+        if own:
+            found += reversed(writes_of(child, step, own, channel))
         child = step
     seed = way[-1] if way and channel in way[-1].head.entries else None
     return History(found[::-1], seed)
@@ -191,7 +193,7 @@ async def _read_chain(
         for row in rows:
             if not missing or (chain and row.generation != chain[0].row.generation):
                 return chain
-            step = Step(row, unpack_outline(row.head, state.codec))
+            step = Step(row, state.outline(row.head))
             if chain:
                 missing -= step.head.entries.keys()
             chain.append(step)
@@ -223,10 +225,11 @@ async def _read_seeds(
     if runs:
         row = next(iter(seeded.values())).row
         bodies = by_place(await records.read_elements(row.thread_id, row.generation, runs))
-    return {
-        channel: read_channels(state.codec, seed.row, seed.head, bodies)[0][channel]
-        for channel, seed in seeded.items()
-    }
+    with collecting_later(sum(seed.head.count_elements() for seed in seeded.values())):
+        return {
+            channel: read_values(state.codec, seed.row, seed.head, bodies)[channel]
+            for channel, seed in seeded.items()
+        }
 
 
 def only_entry(head: Head, channel: str) -> Head:

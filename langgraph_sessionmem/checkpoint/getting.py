@@ -12,6 +12,7 @@ from langgraph_sessionmem.checkpoint.channels import (
     missing_runs,
     read_channels,
     read_values,
+    recall_values,
     runs_to_read,
 )
 from langgraph_sessionmem.checkpoint.collecting import collecting_later
@@ -57,6 +58,7 @@ def by_place(elements: Iterable[Element]) -> dict[tuple[int, int], bytes]:
 def make_tuple(
     state: SaverState,
     row: CheckpointRow,
+    head: Head,
     bodies: dict[tuple[int, int], bytes],
     writes: Iterable[WriteRow],
     above: Iterable[WriteRow] = (),
@@ -66,6 +68,7 @@ def make_tuple(
     Args:
         state: the saver's.
         row: the checkpoint.
+        head: its head.
         bodies: the elements by `(log, position)`.
         writes: of the checkpoint, in any order.
         above: of its parent, where `needs_sends` says so.
@@ -73,7 +76,6 @@ def make_tuple(
     Raises:
         ThreadDamaged: an element is gone.
     """
-    head = unpack_head(row.head, state.codec)
     with collecting_later(head.count_elements()):
         values = read_values(state.codec, row, head, bodies)
     key = (row.thread_id, row.checkpoint_ns, row.checkpoint_id)
@@ -90,21 +92,33 @@ async def load_tuple(
         ThreadDamaged: an element is gone.
     """
     head = unpack_head(row.head, state.codec)
-    known = state.recall(row)
-    runs = missing_runs(head, known)
-    elements = await records.read_elements(row.thread_id, row.generation, runs) if runs else []
+    known, values = state.recall(row), None
+    if known is not None and not state.options.reuses_objects:
+        with collecting_later(head.count_elements()):
+            values = recall_values(state.codec, head, known)
+    if values is None:
+        values = await _read_channels(records, state, row, head, known)
     above: list[WriteRow] = []
     if row.parent_id is not None and needs_sends(head):
         parent = (row.checkpoint_ns, row.parent_id)
         above = await records.read_writes(row.thread_id, row.generation, [parent])
+    if row.refresh_on_read:
+        await records.touch_thread(row.thread_id, row.generation)
+    return _tuple_of(state, row, head, values, writes, above)
+
+
+async def _read_channels(
+    records: Records, state: SaverState, row: CheckpointRow, head: Head, known: Known | None
+) -> dict[str, Any]:
+    """The channel values of a head, which is remembered from now on."""
+    runs = missing_runs(head, known)
+    elements = await records.read_elements(row.thread_id, row.generation, runs) if runs else []
     reuse = state.options.reuses_objects
     with collecting_later(head.count_elements()):
         bodies = by_place(elements)
         values, known = read_channels(state.codec, row, head, bodies, known, reuse=reuse)
     state.remember((row.thread_id, row.checkpoint_ns, row.checkpoint_id), known)
-    if row.refresh_on_read:
-        await records.touch_thread(row.thread_id, row.generation)
-    return _tuple_of(state, row, head, values, writes, above)
+    return values
 
 
 def _tuple_of(

@@ -129,7 +129,8 @@ async def _make_tuples(
             name = (row.checkpoint_ns, row.checkpoint_id)
             parent = (row.checkpoint_ns, row.parent_id or "")
             above = writes.get(parent, ()) if needs_sends(head) else ()
-            made[row.thread_id, *name] = make_tuple(state, row, bodies, writes.get(name, ()), above)
+            own_writes = writes.get(name, ())
+            made[row.thread_id, *name] = make_tuple(state, row, head, bodies, own_writes, above)
     return [made[row.thread_id, row.checkpoint_ns, row.checkpoint_id] for row in rows]
 
 

@@ -61,7 +61,9 @@ class PutPlan(NamedTuple):
         place: the new checkpoint, with its id.
         parent_id: the checkpoint it came from.
         checkpoint: for its versions; its values are in `taken`.
-        taken: the values that may have changed, by channel.
+        known: what was remembered of its parent then.
+        inherited: the entries it shares with its parent by that.
+        taken: the other values, by channel.
         begins: no checkpoint came before it, in its own namespace or above.
         pending: tasks are still to run.
         deltas: the thread has a channel that is rebuilt from earlier writes.
@@ -73,6 +75,8 @@ class PutPlan(NamedTuple):
     parent_id: str | None
     checkpoint: Checkpoint
     new_versions: ChannelVersions
+    known: Known | None
+    inherited: Mapping[str, Entry]
     taken: Mapping[str, ListSnapshot | bytes]
     metadata: bytes
     run_id: str | None
@@ -116,6 +120,8 @@ def plan_put(
         parent_id=place.checkpoint_id,
         checkpoint=checkpoint,
         new_versions=new_versions,
+        known=known,
+        inherited=inherited,
         taken=take_snapshot(state.codec, changed, known.marks() if known else {}, _taking(state)),
         metadata=_take_metadata(state, merged),
         run_id=str(merged["run_id"]) if merged.get("run_id") else None,
@@ -152,8 +158,10 @@ async def put(records: Records, state: SaverState, plan: PutPlan) -> RunnableCon
         _refuse_deltas(plan)
         known, generation, parent_id = None, successor, None
     for _ in range(_ATTEMPTS):
-        inherited = inherited_entries(plan.checkpoint, plan.new_versions, known)
-        taken = _taken(state, plan, inherited)
+        inherited, taken = plan.inherited, plan.taken
+        if known is not plan.known:
+            inherited = inherited_entries(plan.checkpoint, plan.new_versions, known)
+            taken = _taken(state, plan, inherited)
         stored = store_channels(state.codec, taken, inherited, known, new_logs=new_logs)
         save = _save_of(state, plan, stored, parent_id, generation, detached=detached)
         saved = await records.save_checkpoint(save)
@@ -223,7 +231,7 @@ def plan_writes(
     rows = []
     for index, (channel, value) in enumerate(writes):
         read_name("channel", channel)
-        body = _take_short(state, channel, value)
+        body = _take_write(state, channel, value)
         idx = WRITES_IDX_MAP.get(channel, index)
         rows.append(WriteRow(namespace, checkpoint_id, task_id, idx, task_path, channel, body))
     successor = state.successors.get((thread_id, generation or 0))
@@ -239,13 +247,17 @@ def plan_writes(
     )
 
 
-async def put_writes(records: Records, save: WritesSave) -> None:
+async def put_writes(records: Records, state: SaverState, save: WritesSave) -> None:
     """Store a task's writes.
 
     Raises:
         ThreadDeleted: the thread was deleted since its run began.
         SessionExpired: the thread is past its `max_age`.
     """
+    if save.generation is None:
+        # LangGraph may plan them before it stored their checkpoint, which is done by now.
+        key = (save.thread_id, save.checkpoint_ns, save.checkpoint_id)
+        save = save._replace(generation=state.generations.get(key))
     saved = await records.save_writes(save)
     if saved.outcome is Outcome.DELETED:
         raise ThreadDeleted(save.thread_id)
@@ -327,13 +339,13 @@ def _take_metadata(state: SaverState, metadata: dict[str, Any]) -> bytes:
         # LangGraph counts in tuples, and reads lists.
         given = {name: value for name, value in metadata.items() if name != COUNTERS}
         take_value(state.codec, "metadata", given, verifies=True)
-    return state.codec.short_row_of(body)
+    return state.codec.metadata_row_of(body)
 
 
-def _take_short(state: SaverState, name: str, value: Any) -> bytes:
+def _take_write(state: SaverState, name: str, value: Any) -> bytes:
     # LangGraph gives errors to have them stored as text.
     verifies = state.options.verifies and name != ERROR
-    return state.codec.short_row_of(take_value(state.codec, name, value, verifies=verifies))
+    return state.codec.write_row_of(take_value(state.codec, name, value, verifies=verifies))
 
 
 def _taking(state: SaverState) -> Taking:

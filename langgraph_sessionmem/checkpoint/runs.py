@@ -129,6 +129,17 @@ def runs_of(places: Sequence[Place]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
+def merged(log: int, ranges: Sequence[tuple[int, int]]) -> list[Run]:
+    """The fewest runs of a log that cover these ranges, which are in order."""
+    runs: list[Run] = []
+    for start, end in ranges:
+        if runs and start <= runs[-1].end:
+            runs[-1] = runs[-1]._replace(end=max(end, runs[-1].end))
+        else:
+            runs.append(Run(log, start, end))
+    return runs
+
+
 def _write_all(marks: Sequence[bytes], log: int) -> Plan:
     added = [(index, (log, index)) for index in range(len(marks))]
     runs = (Run(log, 0, len(marks)),) if marks else ()

@@ -138,11 +138,13 @@ class SessionSaver(Upkeep, Looking, BaseCheckpointSaver[str]):
             on_expired=on_expired,
         )
         custom = None if serde is None else maybe_add_typed_methods(serde)
-        codec = Codec(Types(types), custom, options.compress_bytes)
-        super().__init__(serde=custom or codec.jsonplus)
-        self._state = SaverState.empty(codec, options, custom_serde=custom is not None)
+        known_types = Types(types)
         opened = open_backend(source, setup=setup, prefix=prefix, schema=schema, timeout=timeout)
         self.backend = observed(opened)
+        packs_short = opened.prefers_small
+        codec = Codec(known_types, custom, options.compress_bytes, packs_short=packs_short)
+        super().__init__(serde=custom or codec.jsonplus)
+        self._state = SaverState.empty(codec, options, custom_serde=custom is not None)
         self._sweeper = start_sweeper(self.backend, self._state, sweeping)
 
     @classmethod
@@ -213,7 +215,7 @@ class SessionSaver(Upkeep, Looking, BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         save = plan_writes(self._state, config, writes, task_id, task_path)
-        self.backend.run(lambda records: put_writes(records, save))
+        self.backend.run(lambda records: put_writes(records, self._state, save))
 
     @override
     async def aput_writes(
@@ -224,7 +226,7 @@ class SessionSaver(Upkeep, Looking, BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         save = plan_writes(self._state, config, writes, task_id, task_path)
-        await self.backend.arun(lambda records: put_writes(records, save))
+        await self.backend.arun(lambda records: put_writes(records, self._state, save))
 
     @override
     def delete_thread(self, thread_id: str) -> None:

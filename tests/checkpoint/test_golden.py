@@ -88,23 +88,32 @@ VALUES: dict[str, tuple[Any, str]] = {
 HEAD = Head(
     v=4,
     ts="2026-01-02T03:04:05+00:00",
-    channel_versions={"messages": "2.b", "order": "2.b", "gone": "1.a"},
-    versions_seen={"node": {"messages": "1.a"}},
+    channel_versions={
+        "messages": f"{2:032}.0000000001",
+        "order": f"{2:032}.0000000001",
+        "branch:to:node": f"{3:032}.0123456789",
+        "gone": "1.a",
+        "counted": 7,
+    },
+    versions_seen={"__input__": {}, "node": {"messages": "1.a"}},
     updated_channels=["messages"],
     entries={
         "messages": Layout((Run(5, 0, 2), Run(9, 0, 1)), Tip(9, 1)),
+        "whole": Layout((Run(6, 0, 3),), Tip(6, 3)),
         "order": b"\x01\xa14",
         "file": 77,
     },
 )
 HEAD_BYTES = (
-    "019804b9323032362d30312d30325430333a30343a30352b30303a303092a3322e62a3312e6183a86d65737361676573"
-    "00a56f7264657200a4676f6e650181a46e6f646581a86d657373616765730191a86d6573736167657383a86d65737361"
-    "676573980901050002090001a56f72646572c40301a134a466696c654dc0"
+    "019904c413323032362d30312d30325430333a30343a30359a0000010002010302040394059006920002910098009909"
+    "01020500020900010792060301c40301a134084dc09906a56f72646572c4046e6f6465a4676f6e65a7636f756e746564"
+    "01a46e6f6465a577686f6c65a466696c6594c40c322e30303030303030303031c40c332e30313233343536373839a331"
+    "2e6107"
 )
 WORDED_HEAD_BYTES = (
-    "029bc1b213ee75a31003632b03132b0353889f272d36d24b5a6ca897d80cd7c3b034bf2825b58861497a7e5e2a63e392"
-    "3c6078224c64445883d032839391958189938111a2f50833e3429325a014e57b0000"
+    "029bc9724418ee77a31003632b03132b03d3590c0c8c0c4c8ccc4c2ccc535827b04d62609ac8308361262723132b0313"
+    "270323fb243666c623cc8c0b4d387c0fcc645b9a5f94925a7484250f18bc4bd2f3f3529743d2690ae31290d0d2f28cfc"
+    "9cd425a06434e5088f11346081c0f0088fb19e81a191b189a999b985e56243bd447600"
 )
 BLOCK_BYTES = "1000000000000000400000000b789c9b748499716122884802001a500428"
 COMPRESSED_BYTES = "1100000053789c63bc1990486500002b6b1f7b"
@@ -127,20 +136,22 @@ def test_golden_bytes_are_read_as_what_was_written(name: str) -> None:
         assert found.model_dump() == value.model_dump()
 
 
-def test_a_head_is_read_as_it_always_was_in_either_version() -> None:
+def test_a_head_is_written_and_read_as_it_always_was() -> None:
+    assert pack_head(HEAD, CODEC).hex() == HEAD_BYTES
     assert unpack_head(bytes.fromhex(HEAD_BYTES), CODEC) == HEAD
+
+
+def test_a_head_may_be_compressed_with_the_preset_dictionary() -> None:
     assert unpack_head(bytes.fromhex(WORDED_HEAD_BYTES), CODEC) == HEAD
-    packed = pack_head(HEAD, CODEC)
+    packing = Codec(Types(), packs_short=True)
+    long = HEAD._replace(entries={"__start__": packing.encode(["what was said before"] * 12)})
+    packed = pack_head(long, packing)
     # Other builds of zlib may compress otherwise; what comes out is the same.
     assert packed[:1] == b"\x02"
-    assert inflate_words(packed[1:]) == bytes.fromhex(HEAD_BYTES)[1:]
-
-
-def test_a_head_that_words_make_no_smaller_is_written_as_it_is() -> None:
-    noise = Head(4, "", {}, {}, None, {"": bytes(range(80))})
-    packed = pack_head(noise, CODEC)
-    assert packed[:1] == b"\x01"
-    assert unpack_head(packed, CODEC) == noise
+    assert inflate_words(packed[1:]) == pack_head(long, CODEC)[1:]
+    assert unpack_head(packed, CODEC) == long
+    noise = Head(4, "", {}, {}, None, {"": bytes(range(256))})
+    assert pack_head(noise, packing) == pack_head(noise, CODEC)
 
 
 def test_compressed_forms_are_read_as_they_always_were() -> None:
@@ -150,9 +161,10 @@ def test_compressed_forms_are_read_as_they_always_were() -> None:
     assert compress(CODEC.encode("a" * 80))[:5].hex() == COMPRESSED_BYTES[:10]
     metadata = {"source": "loop", "step": 1, "parents": {}}
     assert CODEC.decode(bytes.fromhex(METADATA_BYTES)) == metadata
-    longer = metadata | {"run_id": "r" * 36, "assistant_id": "a" * 36, "graph_id": "agent"}
-    assert CODEC.short_row_of(CODEC.encode(longer))[:1] == b"\x12"
-    assert CODEC.decode(CODEC.short_row_of(CODEC.encode(longer))) == longer
+    ids = {"run_id": "r" * 36, "assistant_id": "a" * 36, "langgraph_request_id": "q" * 36}
+    longer = metadata | ids | {"graph_id": "agent"}
+    assert CODEC.metadata_row_of(CODEC.encode(longer))[:1] == b"\x12"
+    assert CODEC.decode(CODEC.metadata_row_of(CODEC.encode(longer))) == longer
 
 
 def test_the_preset_dictionary_never_changes() -> None:
