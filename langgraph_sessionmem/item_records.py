@@ -98,12 +98,14 @@ class ScopeRow(NamedTuple):
         length: the tokens of all of their texts.
         frequencies: how many of them a token occurs in; without those that occur in none.
         stamp: another number after each save or drop in the scope; expiry alone doesn't change it.
+        turns: whether an item may have a position; False where it is known that none has.
     """
 
     items: int
     length: int
     frequencies: Mapping[str, int]
     stamp: int
+    turns: bool = True
 
 
 class VectorRow(NamedTuple):

@@ -8,6 +8,7 @@ import random
 import secrets
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -127,6 +128,9 @@ def _fill(store: BaseStore, corpus: Corpus) -> None:
             PutOp(_namespace(place), str(place), {"text": text}, ["text"])
             for place, text in enumerate(texts, start)
         )
+        done = f"{start + len(texts):,} of {len(corpus.texts):,} items stored"
+        print(f"\r{done}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
 
 
 def _namespace(place: int) -> tuple[str, ...]:

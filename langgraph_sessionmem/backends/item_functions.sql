@@ -47,7 +47,7 @@ end
 -- name: read_scope
 create or replace function {function} (
   p_offset double precision, p_low text, p_high text, p_tokens text
-) returns table (o_token text, o_count numeric, o_length numeric, o_stamp numeric) {plans}
+) returns table (o_token text, o_count numeric, o_length numeric, o_stamp numeric, o_turns bigint) {plans}
 begin
   return query {read_scope};
 end

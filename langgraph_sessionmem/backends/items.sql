@@ -114,7 +114,8 @@ select i.item_id, i.length from {schema}.sessionmem_items i
 where i.ns in (select ns from s) and i.expires_at <= :now
 
 -- name: read_scope
--- The statistics of the texts of a scope, and in how many of them each token occurs.
+-- The statistics of the texts of a scope, how many of its namespaces have turns, and in how many
+-- texts each token occurs.
 with s as (
   select ns, texts, length, stamp from {schema}.sessionmem_namespaces
   where namespace >= :low and namespace < :high
@@ -124,14 +125,17 @@ with s as (
 select null as token,
   (select coalesce(sum(texts), 0) from s) - (select count(*) from e where length > 0),
   (select coalesce(sum(length), 0) from s) - (select coalesce(sum(length), 0) from e),
-  (select coalesce(sum(stamp), 0) from s)
+  (select coalesce(sum(stamp), 0) from s),
+  (select count(*) from s where exists (
+    select 1 from {schema}.sessionmem_items i where i.ns = s.ns and i.position is not null
+  ))
 union all
 select t.token, (
   select sum((
     select count(*) from {schema}.sessionmem_postings p
     where p.ns = s.ns and p.token = t.token and p.item_id not in (select item_id from e)
   )) from s
-), 0, 0
+), 0, 0, 0
 from {tokens}
 
 -- part: hits

@@ -82,9 +82,9 @@ class SqlItems(ItemRecords):
     @override
     async def read_scope(self, scope: Scope, tokens: Sequence[str]) -> ScopeRow:
         params: Params = {**scope_in(scope), "tokens": _tokens(tokens)}
-        (_, items, length, stamp), *counts = await self._read("read_scope", params)
-        frequencies = {text_out(token): int(count) for token, count, _, _ in counts if count}
-        return ScopeRow(int(items), int(length), frequencies, int(stamp))
+        (_, items, length, stamp, turns), *counts = await self._read("read_scope", params)
+        frequencies = {text_out(token): int(count) for token, count, *_ in counts if count}
+        return ScopeRow(int(items), int(length), frequencies, int(stamp), bool(turns))
 
     @override
     async def search_postings(

@@ -23,6 +23,8 @@ ENOUGH_ITEMS: Final = 1_000
 MOST_TOKENS: Final = 64
 """So many of the rarest tokens of a query are looked up."""
 
+_CLOSE: Final = 1e-9
+"""Scores that differ by less may be equal but for rounding."""
 _Floats = npt.NDArray[np.float64]
 _Indexes = npt.NDArray[np.intp]
 _POSITIONS: Final = 1 << 32  # far more than a thread has; leaves 30 bits to number threads
@@ -100,28 +102,70 @@ def rarest(scope: ScopeRow, tokens: Sequence[str]) -> tuple[list[str], list[str]
     return known, []
 
 
-def foremost(
-    scope: ScopeRow,
-    postings: Sequence[PostingsRow],
-    limit: int,
-    weights: Weights = DEFAULT_WEIGHTS,
-) -> list[int]:
-    """The ids of the items whose own words fit best, in no order; more than `limit` if some tie."""
+class Words(NamedTuple):
+    """How well the own words of items fit: `(items,)` ids, ascending, and scores."""
+
+    item_ids: npt.NDArray[np.int64]
+    scores: _Floats
+
+    def foremost(self, limit: int) -> npt.NDArray[np.int64]:
+        """The ids of the best, ascending; more than `limit` if some tie."""
+        if len(self.item_ids) <= limit:
+            return self.item_ids
+        found: npt.NDArray[np.int64] = self.item_ids[
+            self.scores >= np.partition(self.scores, -limit)[-limit]
+        ]
+        return found
+
+    def of(self, item_ids: npt.NDArray[np.int64]) -> _Floats:
+        """`(n,)`: the score of each of some items, 0 of one that has none of the words."""
+        if not len(self.item_ids):
+            return np.zeros(len(item_ids))
+        places = np.searchsorted(self.item_ids, item_ids).clip(max=len(self.item_ids) - 1)
+        return np.where(self.item_ids[places] == item_ids, self.scores[places], 0.0)
+
+
+def own_words(
+    scope: ScopeRow, postings: Sequence[PostingsRow], weights: Weights = DEFAULT_WEIGHTS
+) -> Words:
+    """The score that the items' own words give, of all that have any."""
     if not postings:
-        return []
+        return Words(np.zeros(0, dtype=np.int64), np.zeros(0))
     item_ids, places = np.unique(
         np.concatenate([row.item_ids for row in postings]), return_inverse=True
     )
-    if len(item_ids) > limit:
-        ends = np.cumsum([len(row.item_ids) for row in postings])[:-1]
-        own = zip(postings, np.split(places.reshape(-1), ends), strict=True)
-        scores = np.zeros(len(item_ids))
-        # In the order of tokens, so that sums are the same whatever the database's order.
-        for row, at in sorted(own, key=lambda one: one[0].token):
-            scores[at] += _weight(scope, row.token, row.occurrences, row.lengths, weights)
-        item_ids = item_ids[scores >= np.partition(scores, -limit)[-limit]]
-    found: list[int] = item_ids.tolist()
-    return found
+    ends = np.cumsum([len(row.item_ids) for row in postings])[:-1]
+    own = zip(postings, np.split(places.reshape(-1), ends), strict=True)
+    scores = np.zeros(len(item_ids))
+    # In the order of tokens, so that sums are the same whatever the database's order.
+    for row, at in sorted(own, key=lambda one: one[0].token):
+        scores[at] += _weight(scope, row.token, row.occurrences, row.lengths, weights)
+    return Words(item_ids, scores)
+
+
+def likeliest(
+    said: _Floats, near: _Floats, lowest: float, limit: int, weights: Weights = DEFAULT_WEIGHTS
+) -> npt.NDArray[np.bool_]:
+    """Which items may be among the first `limit` of `fuse`, or all that decide how it stretches.
+
+    Args:
+        said: `(items,)`, what `rank` gives each item; that is the score of its own words where
+            none is a turn.
+        near: `(items,)`, its similarity, NaN without a vector.
+        lowest: as in `fuse`.
+        limit: how many are wanted; those that tie with the last come too.
+        weights: as in `fuse`.
+    """
+    if len(said) <= limit:
+        return np.ones(len(said), dtype=np.bool_)
+    nearest = np.nanmax(near) if not np.isnan(near).all() else lowest
+    spread = max(nearest - lowest, 1e-12)
+    meaning = np.nan_to_num(1 - (nearest - near) / spread)
+    mixed = (1 - weights.dense) / max(said.max(), 1e-12) * said + weights.dense * meaning
+    bound = np.partition(mixed, -limit)[-limit]
+    best_said = (said == said.max()) & (said > 0)
+    kept: npt.NDArray[np.bool_] = (mixed >= bound - _CLOSE) | best_said | (near == nearest)
+    return kept
 
 
 def best(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from langgraph.store.base import ListNamespacesOp, SearchOp
 
 from langgraph_sessionmem.item_records import (
@@ -23,16 +24,18 @@ from langgraph_sessionmem.store.ranking import (
     DEFAULT_WEIGHTS,
     Scored,
     Shares,
+    Words,
     best,
     explain,
-    foremost,
     fuse,
+    likeliest,
+    own_words,
     rank,
     rarest,
 )
 from langgraph_sessionmem.store.text import query_tokens
 from langgraph_sessionmem.store.values import decode
-from langgraph_sessionmem.store.vectors import Dense, Matrices, dense_leg
+from langgraph_sessionmem.store.vectors import Dense, Matrices, Near, first_living, nearness
 
 _SMALLEST_PAGE: Final = 100
 _LARGEST_PAGE: Final = 1_000
@@ -44,6 +47,7 @@ _FOREMOST: Final = 300
 """So many of the items that have a word of the query are looked at, those with the best words."""
 _NEAREST: Final = 300
 """So many of the nearest vectors are looked at beside what the words find."""
+_NO_IDS: Final[npt.NDArray[np.int64]] = np.zeros(0, dtype=np.int64)
 
 
 class Found(NamedTuple):
@@ -70,6 +74,34 @@ class Asked(NamedTuple):
 
     text: str
     vector: bytes | None
+
+
+class Sought(NamedTuple):
+    """How far a search looks.
+
+    Attributes:
+        window: so many of the nearest vectors, and of the best words if it's more than `_FOREMOST`.
+        first: so many of the first items are wanted.
+    """
+
+    window: int
+    first: int
+
+
+class Looked(NamedTuple):
+    """What the ranking goes by, before its surroundings.
+
+    Attributes:
+        chosen: ids of items that have words of the query.
+        window: ids of the nearest living items.
+        rows: of all of them, and others, by id.
+        is_whole: as in `Evidence`.
+    """
+
+    chosen: Sequence[int]
+    window: Sequence[int]
+    rows: dict[int, CandidateRow]
+    is_whole: bool
 
 
 class Evidence(NamedTuple):
@@ -114,13 +146,16 @@ async def search(
         return [], None
     if not is_asked(op.query):
         return await _scan(records, op), None
-    asked, most = Asked(op.query or "", vector), max(_NEAREST, op.offset + op.limit)
+    asked, wanted = Asked(op.query or "", vector), op.offset + op.limit
+    window = max(_NEAREST, wanted)
+    sought = Sought(window, window if op.filter else wanted)
     while True:
-        evidence = await _gather(records, matrices, scope_of(op), asked, most)
+        evidence = await _gather(records, matrices, scope_of(op), asked, sought)
         found = await _pick(records, op, evidence.ranked())
         if len(found) == op.limit or evidence.is_whole:
             return found, evidence
-        most *= 8  # a filter takes most of them away
+        # A filter takes most of them away.
+        sought = Sought(8 * sought.window, max(8 * sought.first, window))
 
 
 async def list_namespaces(records: ItemRecords, op: ListNamespacesOp) -> list[Namespace]:
@@ -160,24 +195,63 @@ async def _scan(records: ItemRecords, op: SearchOp) -> list[Found]:
 
 
 async def _gather(
-    records: ItemRecords, matrices: Matrices, scope: Scope, asked: Asked, most: int
+    records: ItemRecords, matrices: Matrices, scope: Scope, asked: Asked, sought: Sought
 ) -> Evidence:
     tokens = query_tokens(asked.text[:_LONGEST_QUERY])
     statistics = await records.read_scope(scope, tokens)
     postings = await _search_words(records, scope, statistics, tokens)
-    limit = max(most, _FOREMOST)
-    chosen = foremost(statistics, postings, limit)
-    candidates = await _read_around(records, statistics, postings, chosen)
-    is_whole, dense = len(chosen) < limit, None
+    words, near = own_words(statistics, postings), None
     if asked.vector is not None:
-        stamp, vector = statistics.stamp, asked.vector
-        dense = await dense_leg(records, matrices, scope, stamp, vector, candidates, most)
-        is_whole = is_whole and dense.is_whole
+        near = await nearness(records, matrices, scope, statistics.stamp, asked.vector)
+    chosen, window, rows, is_whole = await _look(records, statistics, words, near, sought)
+    candidates = [rows[item_id] for item_id in chosen if item_id in rows]
+    candidates += await _read_around(records, statistics, postings, candidates)
+    dense = None
+    if near is not None:
+        farthest = await first_living(records, near.in_order()[::-1], 1, rows)
+        known = {row.item_id: row for row in candidates}
+        known |= {item_id: rows[item_id] for item_id in window}
+        lowest = min((scored.score for scored in near.scored(farthest)), default=0.0)
+        dense = Dense(near.scored(list(known.values())), lowest)
         # What is near in meaning may have words of the query too.
         there = {row.item_id for row in candidates}
-        said = {item_id for row in postings for item_id in row.item_ids.tolist()} - there
-        candidates += [scored.item for scored in dense.scored if scored.item.item_id in said]
+        said = np.array(window, dtype=np.int64)[np.isin(window, words.item_ids)].tolist()
+        candidates += [rows[item_id] for item_id in said if item_id not in there]
     return Evidence(statistics, postings, candidates, dense, is_whole)
+
+
+async def _look(
+    records: ItemRecords, statistics: ScopeRow, words: Words, near: Near | None, sought: Sought
+) -> Looked:
+    """Read the items that the ranking goes by, with the farthest, from which it measures."""
+    chosen = words.foremost(max(sought.window, _FOREMOST))
+    in_order = near.in_order() if near else _NO_IDS
+    window = in_order[: sought.window]
+    is_whole = len(chosen) == len(words.item_ids) and len(window) == len(in_order)
+    item_ids = np.unique(np.concatenate([chosen, window, in_order[-1:]]))
+    if not statistics.turns:
+        # Each item stands for itself: what it says and how near it is puts it where it belongs.
+        likely = item_ids[_likeliest(words, near, item_ids, sought.first)]
+        asked = np.union1d(likely, in_order[-1:]).tolist()
+        rows = {row.item_id: row for row in await records.read_candidates(asked)}
+        if len(rows) == len(asked):  # else the first or the farthest may be another
+            chosen, window = chosen[np.isin(chosen, likely)], window[np.isin(window, likely)]
+            is_whole = is_whole and len(likely) == len(item_ids)
+            return Looked(chosen.tolist(), window.tolist(), rows, is_whole)
+    asked = item_ids.tolist()
+    rows = {row.item_id: row for row in await records.read_candidates(asked)} if asked else {}
+    living = await first_living(records, in_order, sought.window, rows)
+    return Looked(chosen.tolist(), [row.item_id for row in living], rows, is_whole)
+
+
+def _likeliest(
+    words: Words, near: Near | None, item_ids: npt.NDArray[np.int64], first: int
+) -> npt.NDArray[np.bool_]:
+    said = words.of(item_ids)
+    if near is None or not len(near.order):
+        return likeliest(said, np.full(len(item_ids), np.nan), 0.0, first)
+    lowest = float(near.similarities[near.order[-1]])
+    return likeliest(said, near.of(item_ids), lowest, first)
 
 
 async def _search_words(
@@ -197,23 +271,20 @@ async def _read_around(
     records: ItemRecords,
     statistics: ScopeRow,
     postings: Sequence[PostingsRow],
-    chosen: Sequence[int],
+    candidates: Sequence[CandidateRow],
 ) -> list[CandidateRow]:
-    """The chosen items, and the turns around the best of them."""
-    if not chosen:
-        return []
-    candidates = await records.read_candidates(chosen)
+    """The turns around the best of the candidates, without those that are candidates."""
     if all(row.position is None for row in candidates):
-        return candidates
+        return []
     leaders = [
         scored.item.item_id
         for scored in best(statistics, postings, candidates, _LEADERS)
         if scored.item.position is not None
     ]
-    if leaders:
-        distance = len(DEFAULT_WEIGHTS.nearby)
-        candidates += await records.read_neighbours(leaders, distance, chosen)
-    return candidates
+    if not leaders:
+        return []
+    known = [row.item_id for row in candidates]
+    return await records.read_neighbours(leaders, len(DEFAULT_WEIGHTS.nearby), known)
 
 
 async def _pick(records: ItemRecords, op: SearchOp, ranked: Sequence[Scored]) -> list[Found]:

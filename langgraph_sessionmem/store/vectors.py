@@ -1,6 +1,7 @@
 """The dense leg: the vectors of a scope as one matrix, kept until the scope changes."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,73 +21,90 @@ class Matrix(NamedTuple):
 
     Attributes:
         stamp: of the scope when they were read.
-        item_ids: `(items,)`, each once.
-        owners: `(vectors,)`: whose vector each row is, as an index into `item_ids`.
-        rows: `(vectors, dims)`, each of length 1.
+        item_ids: `(items,)`, each once, ascending.
+        starts: `(items,)`: the first of each item's rows.
+        rows: `(vectors, dims)`, each of length 1, item by item.
     """
 
     stamp: int
     item_ids: npt.NDArray[np.int64]
-    owners: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
     rows: npt.NDArray[np.float32]
 
     def similarities(self, query: bytes) -> npt.NDArray[np.float32]:
         """`(items,)`: how near each item is to a query: the cosine of its nearest vector, -1…1."""
-        nearest = np.full(len(self.item_ids), -1.0, dtype=np.float32)
-        np.maximum.at(nearest, self.owners, self.rows @ np.frombuffer(query, dtype=_DTYPE))
-        return nearest
+        # Not `@`: BLAS would start threads for it, which on a busy machine wait for each other.
+        asked = np.frombuffer(query, dtype=_DTYPE)
+        products: npt.NDArray[np.float32] = np.einsum("ij,j->i", self.rows, asked)
+        if len(self.starts) < len(products):
+            products = np.maximum.reduceat(products, self.starts)
+        return products
 
 
 Matrices: TypeAlias = Remembered[tuple[Scope, int], Matrix]
 """By scope and the bytes of a vector: vectors of another length come from another model."""
 
 
+class Near(NamedTuple):
+    """How near the items of a scope are to a query, expired ones among them.
+
+    Attributes:
+        item_ids: `(items,)`, each once, ascending.
+        similarities: `(items,)`, -1…1.
+        order: `(items,)`, the places of the items, the nearest first.
+    """
+
+    item_ids: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    order: npt.NDArray[np.intp]
+
+    def in_order(self) -> npt.NDArray[np.int64]:
+        """`(items,)`: the ids, the nearest first."""
+        return self.item_ids[self.order]
+
+    def of(self, item_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """`(n,)`: the similarity of each of some items, NaN of one without a vector."""
+        if not len(self.item_ids):
+            return np.full(len(item_ids), np.nan)
+        places = np.searchsorted(self.item_ids, item_ids).clip(max=len(self.item_ids) - 1)
+        there = self.item_ids[places] == item_ids
+        return np.where(there, self.similarities[places].astype(np.float64), np.nan)
+
+    def scored(self, rows: Sequence[CandidateRow]) -> list[Scored]:
+        """Those of some items that have a vector, and how near they are."""
+        found = self.of(np.array([row.item_id for row in rows], dtype=np.int64)).tolist()
+        return [
+            Scored(row, score) for row, score in zip(rows, found, strict=True) if score == score
+        ]
+
+
 class Dense(NamedTuple):
     """What the dense leg says.
 
     Attributes:
-        scored: the nearest living items, and those that were asked about.
+        scored: items that are near, and those that were asked about.
         lowest: the similarity of the farthest living item.
-        is_whole: no item with a vector is left out.
     """
 
     scored: list[Scored]
     lowest: float
-    is_whole: bool
 
 
-async def dense_leg(
-    records: ItemRecords,
-    matrices: Matrices,
-    scope: Scope,
-    stamp: int,
-    query: bytes,
-    known: Sequence[CandidateRow],
-    most: int,
-) -> Dense:
-    """The items of a scope that are nearest to a query, at most so many, and all of `known`."""
+async def nearness(
+    records: ItemRecords, matrices: Matrices, scope: Scope, stamp: int, query: bytes
+) -> Near:
+    """How near all items of a scope are to a query."""
     matrix = matrices.get((scope, len(query)))
     if matrix is None or matrix.stamp != stamp:
         matrix = _matrix(stamp, await records.scan_vectors(scope), len(query))
         matrices.put((scope, len(query)), matrix, matrix.rows.nbytes + 1_000)
     similarities = matrix.similarities(query)
-    order = np.argsort(-similarities, kind="stable")
-    rows = {row.item_id: row for row in known}
-    in_order = matrix.item_ids[order].tolist()
-    nearest = await _living(records, in_order, most, rows)
-    farthest = await _living(records, in_order[::-1], 1, rows)
-    similarity = dict(zip(in_order, similarities[order].tolist(), strict=True))
-    chosen = {row.item_id: row for row in (*nearest, *known) if row.item_id in similarity}
-    return Dense(
-        [Scored(row, similarity[item_id]) for item_id, row in chosen.items()],
-        min((similarity[row.item_id] for row in farthest), default=0.0),
-        len(nearest) < most,
-    )
+    return Near(matrix.item_ids, similarities, np.argsort(-similarities))
 
 
-async def _living(
+async def first_living(
     records: ItemRecords,
-    in_order: Sequence[int],
+    in_order: npt.NDArray[np.int64],
     most: int,
     rows: dict[int, CandidateRow],
 ) -> list[CandidateRow]:
@@ -94,7 +112,7 @@ async def _living(
     found: list[CandidateRow] = []
     start = 0
     while start < len(in_order) and len(found) < most:
-        page = in_order[start : start + max(most - len(found), _PAGE)]
+        page = in_order[start : start + max(most - len(found), _PAGE if start else 1)].tolist()
         missing = [item_id for item_id in page if item_id not in rows]
         if missing:
             rows.update((row.item_id, row) for row in await records.read_candidates(missing))
@@ -104,10 +122,10 @@ async def _living(
 
 
 def _matrix(stamp: int, vectors: Sequence[VectorRow], size: int) -> Matrix:
-    usable = [row for row in vectors if len(row.vector) == size]
+    usable = sorted((row for row in vectors if len(row.vector) == size), key=attrgetter("item_id"))
     joined = b"".join(row.vector for row in usable)
-    item_ids, owners = np.unique(
-        np.array([row.item_id for row in usable], dtype=np.int64), return_inverse=True
+    item_ids, starts = np.unique(
+        np.array([row.item_id for row in usable], dtype=np.int64), return_index=True
     )
     rows = np.frombuffer(joined, dtype=_DTYPE).reshape(len(usable), size // 4)
-    return Matrix(stamp, item_ids, owners.reshape(-1), rows)
+    return Matrix(stamp, item_ids, starts, rows)

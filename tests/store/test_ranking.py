@@ -15,8 +15,9 @@ from langgraph_sessionmem.store.ranking import (
     Scored,
     best,
     explain,
-    foremost,
     fuse,
+    likeliest,
+    own_words,
     rank,
     rarest,
 )
@@ -190,7 +191,31 @@ def test_the_foremost_are_the_best_by_their_own_words_and_those_that_tie_with_th
     ranked = rank(scope, postings, rows, PLAIN)
     last = ranked[:limit][-1].score if ranked else 0.0
     expected = [one.item.item_id for one in ranked if one.score >= last]
-    assert sorted(foremost(scope, postings, limit)) == sorted(expected)
+    assert own_words(scope, postings).foremost(limit).tolist() == sorted(expected)
+
+
+@given(TEXTS, st.data(), st.integers(1, 5))
+def test_the_first_of_a_mixed_ranking_are_the_same_when_only_the_likeliest_are_ranked(
+    texts: list[str], data: st.DataObject, limit: int
+) -> None:
+    rows = [item(place, text) for place, text in enumerate(texts)]
+    scope, postings = scope_of(texts), postings_of(texts, "tea rum cup")
+    some = st.none() | st.sampled_from([-0.5, 0.0, 0.25, 0.75])
+    near = data.draw(st.lists(some, min_size=len(rows), max_size=len(rows)))
+    lowest = min((one for one in near if one is not None), default=0.0)
+
+    def first(kept: Sequence[bool]) -> list[Scored]:
+        left = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+        dense = [
+            Scored(row, similarity)
+            for row, similarity, is_kept in zip(rows, near, kept, strict=True)
+            if is_kept and similarity is not None
+        ]
+        return fuse(rank(scope, postings, left), dense, lowest)[:limit]
+
+    said = own_words(scope, postings).of(np.array([row.item_id for row in rows], dtype=np.int64))
+    kept = likeliest(said, np.array(near, dtype=np.float64), lowest, limit)
+    assert first(kept.tolist()) == first([True] * len(rows))
 
 
 def test_the_rarest_tokens_choose_until_there_are_items_enough() -> None:
