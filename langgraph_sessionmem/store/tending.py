@@ -21,7 +21,9 @@ _EXPORTED: Final = 200
 _IMPORTED: Final = 500
 
 
-class _Page(NamedTuple):
+class Page(NamedTuple):
+    """Lines of an export, and where the next page begins; None: nowhere."""
+
     lines: list[str]
     after: ItemCursor | None
 
@@ -62,10 +64,10 @@ class Tending(Standing):
         Read in pages, the latest first: what is put meanwhile may be missing.
         """
         check_namespace(prefix)
-        page = _Page([], None)
+        page = Page([], None)
         while True:
             after = page.after
-            page = self.backend.run(lambda records: _export_page(records, prefix, after))  # noqa: B023 - run ends before the next turn
+            page = self.backend.run(lambda records: read_export_page(records, prefix, after))  # noqa: B023 - run ends before the next turn
             yield from page.lines
             if page.after is None:
                 return
@@ -73,10 +75,10 @@ class Tending(Standing):
     async def aexport(self, prefix: tuple[str, ...] = ()) -> AsyncIterator[str]:
         """`export` without blocking the loop."""
         check_namespace(prefix)
-        page = _Page([], None)
+        page = Page([], None)
         while True:
             after = page.after
-            page = await self.backend.arun(lambda records: _export_page(records, prefix, after))  # noqa: B023 - as above
+            page = await self.backend.arun(lambda records: read_export_page(records, prefix, after))  # noqa: B023 - as above
             for line in page.lines:
                 yield line
             if page.after is None:
@@ -206,18 +208,19 @@ async def _sweep_page(records: ItemRecords) -> int:
     return await records.drop_expired_items(_SWEPT)
 
 
-async def _export_page(
+async def read_export_page(
     records: ItemRecords, prefix: tuple[str, ...], after: ItemCursor | None
-) -> _Page:
+) -> Page:
+    """A page of an export: items under a prefix from `after` on, the latest first."""
     rows = await records.scan_items(ItemScan(Scope(prefix), (), after, _EXPORTED))
     lines = []
     for row in rows:
         versions = await records.read_versions((row.namespace, row.key))
         lines.append(write_line(row, versions))
     if len(rows) < _EXPORTED:
-        return _Page(lines, None)
+        return Page(lines, None)
     last = rows[-1]
-    return _Page(lines, ItemCursor(last.updated_at, last.namespace, last.key))
+    return Page(lines, ItemCursor(last.updated_at, last.namespace, last.key))
 
 
 def _erasable(prefix: tuple[str, ...], exact: bool) -> Scope:

@@ -1,4 +1,4 @@
-"""Moving in and out: every thread of one LangGraph saver into another."""
+"""Moving in and out: every thread of one LangGraph saver, or item of a store, into another."""
 
 from langgraph_sessionmem.transfer.copying import (
     Problem,
@@ -8,6 +8,27 @@ from langgraph_sessionmem.transfer.copying import (
     acopy_saver,
     copy_saver,
 )
-from langgraph_sessionmem.transfer.official import open_saver
+from langgraph_sessionmem.transfer.copying_items import (
+    ItemProblem,
+    ItemProgress,
+    ItemReport,
+    acopy_store,
+    copy_store,
+)
+from langgraph_sessionmem.transfer.official import open_saver, open_store
 
-__all__ = ["Problem", "Progress", "Report", "Step", "acopy_saver", "copy_saver", "open_saver"]
+__all__ = [
+    "ItemProblem",
+    "ItemProgress",
+    "ItemReport",
+    "Problem",
+    "Progress",
+    "Report",
+    "Step",
+    "acopy_saver",
+    "acopy_store",
+    "copy_saver",
+    "copy_store",
+    "open_saver",
+    "open_store",
+]

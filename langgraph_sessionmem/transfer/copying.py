@@ -7,7 +7,7 @@ has a beginning of the thread, and the next one goes on from there.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
@@ -23,12 +23,7 @@ from langgraph_sessionmem.transfer.catalog import Place, catalog_of
 from langgraph_sessionmem.transfer.comparing import differences, same
 from langgraph_sessionmem.transfer.faces import Async, Blocking, Face
 from langgraph_sessionmem.transfer.pending import Placed, batches, in_order
-
-MOST_PROBLEMS = 1_000
-"""So many are kept in a report; all are counted."""
-
-_LOST = frozenset({"BackendUnavailable", "OperationalError", "InterfaceError", "ConnectionError"})
-"""Errors of the drivers and ours, after which the next thread would fare no better."""
+from langgraph_sessionmem.transfer.problems import Problems, is_lost
 
 
 class Step(NamedTuple):
@@ -66,7 +61,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class Report(Problems[Problem]):
     """What a copy did.
 
     Attributes:
@@ -75,8 +70,6 @@ class Report:
         checkpoints: how many were put.
         writes: how many pending writes were put.
         compared: how many checkpoints were read from both sides and compared.
-        problem_count: how many problems there were.
-        problems: the first of them.
     """
 
     threads: int = 0
@@ -84,19 +77,6 @@ class Report:
     checkpoints: int = 0
     writes: int = 0
     compared: int = 0
-    problem_count: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether the target has everything, and has it as the source."""
-        return not self.problem_count
-
-    def add(self, problem: Problem) -> None:
-        """Count a problem, and keep it if there is room."""
-        self.problem_count += 1
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(problem)
 
 
 def copy_saver(
@@ -196,7 +176,7 @@ class _Copier:
                 for namespace in sorted({place.checkpoint_ns for place in places} - went_on):
                     await self._compare_latest(thread_id, namespace)
         except Exception as error:
-            if _LOST & {kind.__name__ for kind in type(error).__mro__}:
+            if is_lost(error):
                 raise
             # Reported instead: one thread that can't be copied must not keep the others back.
             self.report.add(Problem(thread_id, None, None, f"{type(error).__name__}: {error}"))

@@ -1,23 +1,24 @@
-"""Either face of any LangGraph saver, so that copying is written once."""
+"""Either face of any LangGraph saver or store, so that copying is written once."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.store.base import BaseStore
 from typing_extensions import override
 
 from langgraph_sessionmem.backends.base import Operation, T
 
 
 class Face(Protocol):
-    """One face of a saver.
+    """One face of a saver, or of a store.
 
     Attributes:
         saver: whose face it is.
     """
 
-    saver: BaseCheckpointSaver[Any]
+    saver: Any
 
     async def call(self, method: str, *arguments: Any, **keywords: Any) -> Any:
         """The result of a method of LangGraph's contract, by its blocking name."""
@@ -28,11 +29,11 @@ class Face(Protocol):
         ...
 
     async def run(self, operation: Operation[T]) -> T:
-        """The result of an operation over a `SessionSaver`'s records."""
+        """The result of an operation over the records of a `SessionSaver` or `LongTermStore`."""
         ...
 
     async def rows(self, query: str, params: Sequence[object]) -> list[tuple[Any, ...]]:
-        """The rows of a query, for an official saver on an SQL database."""
+        """The rows of a query, for an official saver or store on an SQL database."""
         ...
 
     async def done(self, result: Any) -> Any:
@@ -47,8 +48,8 @@ class Face(Protocol):
 class Blocking(Face):
     """The blocking face; no call of it ever suspends."""
 
-    def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
-        self.saver = saver
+    def __init__(self, saver: BaseCheckpointSaver[Any] | BaseStore) -> None:
+        self.saver: Any = saver
 
     @override
     async def call(self, method: str, *arguments: Any, **keywords: Any) -> Any:
@@ -61,13 +62,13 @@ class Blocking(Face):
 
     @override
     async def run(self, operation: Operation[T]) -> T:
-        backend: Any = self.saver.backend  # type: ignore[attr-defined]  # a SessionSaver
+        backend = self.saver.backend
         result: T = backend.run(operation)
         return result
 
     @override
     async def rows(self, query: str, params: Sequence[object]) -> list[tuple[Any, ...]]:
-        saver: Any = self.saver
+        saver = self.saver
         with saver.cursor() if hasattr(saver, "cursor") else saver._cursor() as cursor:
             cursor.execute(query, params)
             return _tuples(cursor.fetchall())
@@ -85,8 +86,8 @@ class Blocking(Face):
 class Async(Face):
     """The async face."""
 
-    def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
-        self.saver = saver
+    def __init__(self, saver: BaseCheckpointSaver[Any] | BaseStore) -> None:
+        self.saver: Any = saver
 
     @override
     async def call(self, method: str, *arguments: Any, **keywords: Any) -> Any:
@@ -99,13 +100,13 @@ class Async(Face):
 
     @override
     async def run(self, operation: Operation[T]) -> T:
-        backend: Any = self.saver.backend  # type: ignore[attr-defined]  # a SessionSaver
+        backend = self.saver.backend
         result: T = await backend.arun(operation)
         return result
 
     @override
     async def rows(self, query: str, params: Sequence[object]) -> list[tuple[Any, ...]]:
-        saver: Any = self.saver
+        saver = self.saver
         if hasattr(saver, "_cursor"):
             async with saver._cursor() as cursor:
                 await cursor.execute(query, params)

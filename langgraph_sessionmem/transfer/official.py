@@ -1,16 +1,18 @@
-"""LangGraph's official savers by connection string: `langgraph+` and their database's own one."""
+"""LangGraph's savers and stores by connection string: `langgraph+` and their database's own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
 
 from langgraph_sessionmem.backends.opening import FILE_ENDINGS
 from langgraph_sessionmem.checkpoint.saver import SaverArguments, SessionSaver
 from langgraph_sessionmem.errors import DriverMissing, InvalidArgument, UnknownScheme
+from langgraph_sessionmem.store.store import LongTermStore, StoreArguments
 
 _PREFIX = "langgraph+"
 
@@ -20,7 +22,8 @@ class _Official(NamedTuple):
 
     Attributes:
         package: to install.
-        name: of the class, in the module `langgraph.checkpoint.<module>`.
+        module: where the class is.
+        name: of the class.
         always_set_up: it can't even be read before.
     """
 
@@ -31,12 +34,32 @@ class _Official(NamedTuple):
 
 
 _SAVERS = {
-    "sqlite": _Official("langgraph-checkpoint-sqlite", "sqlite", "SqliteSaver", False),
-    "postgresql": _Official("langgraph-checkpoint-postgres", "postgres", "PostgresSaver", False),
-    "postgres": _Official("langgraph-checkpoint-postgres", "postgres", "PostgresSaver", False),
-    "redis": _Official("langgraph-checkpoint-redis", "redis", "RedisSaver", True),
-    "rediss": _Official("langgraph-checkpoint-redis", "redis", "RedisSaver", True),
+    "sqlite": _Official(
+        "langgraph-checkpoint-sqlite", "langgraph.checkpoint.sqlite", "SqliteSaver", False
+    ),
+    "postgresql": _Official(
+        "langgraph-checkpoint-postgres", "langgraph.checkpoint.postgres", "PostgresSaver", False
+    ),
+    "postgres": _Official(
+        "langgraph-checkpoint-postgres", "langgraph.checkpoint.postgres", "PostgresSaver", False
+    ),
+    "redis": _Official(
+        "langgraph-checkpoint-redis", "langgraph.checkpoint.redis", "RedisSaver", True
+    ),
+    "rediss": _Official(
+        "langgraph-checkpoint-redis", "langgraph.checkpoint.redis", "RedisSaver", True
+    ),
 }
+
+_STORES = {
+    "sqlite": _Official(
+        "langgraph-checkpoint-sqlite", "langgraph.store.sqlite", "SqliteStore", False
+    ),
+    "postgresql": _Official(
+        "langgraph-checkpoint-postgres", "langgraph.store.postgres", "PostgresStore", False
+    ),
+}
+_STORES["postgres"] = _STORES["postgresql"]
 
 SCHEMES = tuple(f"{_PREFIX}{scheme}" for scheme in _SAVERS)
 """The schemes of the official savers."""
@@ -67,29 +90,61 @@ def open_saver(
                 own.setup()
             yield own
         return
-    own_url = url.removeprefix(_PREFIX)
-    scheme, _, rest = own_url.partition("://")
-    if scheme not in _SAVERS:
-        raise UnknownScheme(f"{_PREFIX}{scheme}", sorted(SCHEMES))
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise InvalidArgument(f"{given[0]}={options[given[0]]!r}: {url!r} has no such option.")  # type: ignore[literal-required]  # it is one of them
-    official = _SAVERS[scheme]
+    with _opened(url, _SAVERS, create) as saver:
+        yield saver
+
+
+@contextmanager
+def open_store(
+    url: str, *, create: bool = False, **options: Unpack[StoreArguments]
+) -> Iterator[BaseStore]:
+    """An official store or a `LongTermStore`, open while the block runs; its blocking face only.
+
+    Args:
+        url: `langgraph+sqlite:///file.db` or `langgraph+postgresql://…` for the official stores,
+            otherwise a connection string of `LongTermStore`.
+        create: set up the schema, and begin a database file that isn't there.
+        options: of a `LongTermStore`.
+
+    Raises:
+        UnknownScheme, InvalidArgument, DriverMissing: as `open_saver` does.
+    """
+    if not url.startswith(_PREFIX):
+        if not create:
+            check_file(url)
+        with LongTermStore.from_conn_string(url, **options) as own:
+            if create:
+                own.setup()
+            yield own
+        return
+    with _opened(url, _STORES, create) as store:
+        yield store
+
+
+@contextmanager
+def _opened(url: str, known: Mapping[str, _Official], create: bool) -> Iterator[Any]:
+    own_url = url.removeprefix(_PREFIX)
+    scheme, _, rest = own_url.partition("://")
+    if scheme not in known:
+        raise UnknownScheme(f"{_PREFIX}{scheme}", sorted(f"{_PREFIX}{each}" for each in known))
+    official = known[scheme]
     kind = _load(official)
     if scheme == "sqlite":
         if not create:
             check_file(own_url)
         own_url = rest.removeprefix("/") or ":memory:"
-    with kind.from_conn_string(own_url) as saver:
+    with kind.from_conn_string(own_url) as opened:
         if create or official.always_set_up:
-            saver.setup()
-        yield saver
+            opened.setup()
+        yield opened
 
 
 def _load(official: _Official) -> Any:
-    module = f"langgraph.checkpoint.{official.module}"
     try:
-        return getattr(import_module(module), official.name)
+        return getattr(import_module(official.module), official.name)
     except ImportError as error:
         raise DriverMissing(
             f"{official.name} can't be loaded ({error}). Run: pip install {official.package}"
