@@ -95,6 +95,8 @@ class SqliteBackend(Backend):
                 check_same_thread=False,
                 cached_statements=256,
             )
+            # What is deleted is overwritten where its page is written anyway.
+            connection.execute("pragma secure_delete = fast")
         except sqlite3.Error as error:
             raise BackendUnavailable(f"SQLite can't open {str(path)!r}: {error}.") from error
         return cls(connection, owned=True, setup=setup, timeout_seconds=timeout_seconds)

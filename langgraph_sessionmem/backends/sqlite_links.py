@@ -1,9 +1,12 @@
 """A connection to SQLite: scripts as transactions, several of which may become one."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -22,15 +25,48 @@ from langgraph_sessionmem.backends.sql import (
 SCHEMA = '"main"'
 
 _READS = ("select", "with")
+_PARAM = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LONGEST_PLANNED = 16
 """Steps; longer scripts are rare, and of many shapes."""
 _NOW = "select (julianday('now') - 2440587.5) * 86400.0"
 
 
+class _Query(NamedTuple):
+    """A query with numbered parameters, which take less time to fill in than named ones.
+
+    Attributes:
+        values: picks them from named ones, in order.
+        is_at_once: all rows go to it at once, as a JSON array.
+    """
+
+    text: str
+    values: Callable[[Params], Sequence[object]]
+    reads: bool
+    returns: bool
+    is_at_once: bool
+
+
+@lru_cache(512)
+def _query(text: str) -> _Query:
+    """A query with named parameters."""
+    names = list(dict.fromkeys(_PARAM.findall(text)))
+
+    def few(params: Params) -> Sequence[object]:
+        return [params[name] for name in names]
+
+    return _Query(
+        _PARAM.sub(lambda found: f"?{names.index(found[1]) + 1}", text),
+        itemgetter(*names) if len(names) > 1 else few,
+        text.startswith(_READS),
+        "\nreturning " in text,
+        "rows" in names,
+    )
+
+
 class _Plan(NamedTuple):
     """How a script of these queries runs; `begin` is `None` for a single read."""
 
-    queries: Sequence[str]
+    queries: Sequence[_Query]
     begin: str | None
     drops: bool
 
@@ -38,20 +74,20 @@ class _Plan(NamedTuple):
 class _Transaction:
     """Commits or rolls back what it encloses; inside a caller's transaction, a savepoint."""
 
-    def __init__(self, connection: sqlite3.Connection, begin: str) -> None:
-        self._connection = connection
-        nested = connection.in_transaction
+    def __init__(self, cursor: sqlite3.Cursor, begin: str) -> None:
+        self._cursor = cursor
+        nested = cursor.connection.in_transaction
         self._begin = "savepoint sessionmem" if nested else begin
         self._commit = "release sessionmem" if nested else "commit"
         self._rollback = "rollback to sessionmem" if nested else "rollback"
 
     def __enter__(self) -> None:
-        self._connection.execute(self._begin)
+        self._cursor.execute(self._begin)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             try:
-                self._connection.execute(self._commit)
+                self._cursor.execute(self._commit)
             except sqlite3.Error:
                 self._undo()
                 raise
@@ -61,7 +97,7 @@ class _Transaction:
     def _undo(self) -> None:
         # SQLite may have rolled back by itself (a full disk), and then has nothing left to undo.
         with suppress(sqlite3.OperationalError):
-            self._connection.execute(self._rollback)
+            self._cursor.execute(self._rollback)
 
 
 class SqliteLink(Link, Statements):
@@ -80,14 +116,16 @@ class SqliteLink(Link, Statements):
         self._connection, self._offset = connection, offset
         self._queries = load_queries([*QUERIES, "sqlite.sql"], SCHEMA)
         self._plans: dict[tuple[str, ...], _Plan] = {}
+        self._only_cursor: sqlite3.Cursor | None = None
         self.is_sharing = self.has_begun = self._owes_pages = False
 
     def transaction(self, begin: str) -> _Transaction:
         """A transaction to run statements in, or what stands for one inside another."""
+        cursor = self._cursor()
         if self.is_sharing and not self.has_begun and begin == "begin immediate":
-            self._connection.execute(begin)
+            cursor.execute(begin)
             self.has_begun = True
-        return _Transaction(self._connection, begin)
+        return _Transaction(cursor, begin)
 
     def end_sharing(self) -> None:
         """Go back to a transaction for each script."""
@@ -117,8 +155,8 @@ class SqliteLink(Link, Statements):
         return bool(await self.statement(found, {"name": name.rpartition(".")[2]}))
 
     def _plan(self, names: Sequence[str]) -> "_Plan":
-        queries = [self._queries[name] for name in names]
-        reads = all(query.startswith(_READS) for query in queries)
+        queries = [_query(self._queries[name]) for name in names]
+        reads = all(query.reads for query in queries)
         begin = "begin" if reads else "begin immediate"
         plan = _Plan(
             queries,
@@ -130,13 +168,23 @@ class SqliteLink(Link, Statements):
         return plan
 
     def _return_pages(self) -> None:
-        """Give freed pages back to the file system, unless a caller's transaction is open."""
+        """Leave nothing of what was deleted in the files, unless a transaction is open.
+
+        Freed pages go back to the file system, and the log is emptied, if nobody reads from it.
+        """
         self._owes_pages = self.has_begun
         if not self._connection.in_transaction:
-            # A script, since `execute` stops at the first page.
-            self._connection.executescript("pragma incremental_vacuum")
+            [milliseconds] = self._connection.execute("pragma busy_timeout").fetchone()
+            # A script, since `execute` stops at the first page. It waits for no reader: the next
+            # deletion, or closing, empties the log then.
+            self._connection.executescript(
+                "pragma incremental_vacuum;"
+                "pragma busy_timeout = 0;"
+                "pragma wal_checkpoint(truncate);"
+                f"pragma busy_timeout = {milliseconds};"
+            )
 
-    def _run(self, queries: Sequence[str], script: Sequence[Step]) -> list[list[SqlRow]]:
+    def _run(self, queries: Sequence[_Query], script: Sequence[Step]) -> list[list[SqlRow]]:
         cursor = self._cursor()
         [now] = cursor.execute(_NOW).fetchone()
         now += self._offset()
@@ -156,26 +204,28 @@ class SqliteLink(Link, Statements):
             raise Refused(str(error).rpartition(".")[2]) from error
 
     def _cursor(self) -> sqlite3.Cursor:
-        cursor = self._connection.cursor()
-        # The user's own connection may make something else of its rows.
-        cursor.row_factory = None
+        """The one for everything, since no two statements are ever under way: a new one costs."""
+        cursor = self._only_cursor
+        if cursor is None:
+            cursor = self._only_cursor = self._connection.cursor()
+            # The user's own connection may make something else of its rows.
+            cursor.row_factory = None
         return cursor
 
 
 def _step(
-    cursor: sqlite3.Cursor, query: str, params: Params, rows: Sequence[Params] | None
+    cursor: sqlite3.Cursor, query: _Query, params: Params, rows: Sequence[Params] | None
 ) -> list[SqlRow]:
+    text, values = query.text, query.values
     if rows is None:
-        return cursor.execute(query, params).fetchall()
-    if ":rows" in query:
+        return cursor.execute(text, values(params)).fetchall()
+    if query.is_at_once:
         all_rows = {"rows": json.dumps([*rows])}
-        return cursor.execute(query, {**params, **all_rows}).fetchall()
-    if query.startswith(_READS):
+        return cursor.execute(text, values({**params, **all_rows})).fetchall()
+    if query.reads or query.returns:
         found: list[SqlRow] = []
         for row in rows:
-            found += cursor.execute(query, {**params, **row})
+            found += cursor.execute(text, values({**params, **row}))
         return found
-    if "\nreturning " in query:
-        return [row for each in rows for row in cursor.execute(query, {**params, **each})]
-    cursor.executemany(query, ({**params, **row} for row in rows))
+    cursor.executemany(text, (values({**params, **row}) for row in rows))
     return []
