@@ -151,7 +151,7 @@ class Memory(BaseModel):
         """What is claimed, as JSON, without what names it and without `Memory`'s own fields."""
         named = {*Memory.model_fields, *self.identity, *self.fixed}
         fields = type(self).model_fields.keys() - named
-        return self.model_dump(mode="json", include=fields, exclude_none=True)
+        return self.model_dump(mode="json", include=fields)
 
 
 def exact_name(name: str) -> str:

@@ -114,6 +114,10 @@ class _Moment:
             self._resolve(statement)
             return
         content = statement.content if statement.kind == "said" else None
+        # An end makes room for what begins at that time, and says nothing against it.
+        if content is None and self.claims:
+            return
+        self.claims = [claim for claim in self.claims if claim.content is not None]
         said = canonical(content)
         for place, claim in enumerate(self.claims):
             if canonical(claim.content) == said:
@@ -206,8 +210,6 @@ def _goes_on(before: Version, claim: Claim, rivals: tuple[Claim, ...], time: dat
 
 def _is_corrected(claim: Claim, by: Statement) -> bool:
     """Whether all that is said for a claim was said by the source that now says otherwise."""
-    if by.kind == "ended":
-        return True
     origin = None if by.source is None else by.source.origin
     return all(
         (None if each.source is None else each.source.origin) == origin for each in claim.statements
